@@ -1464,3 +1464,14 @@ def test_a_loader_names_no_sample_where_a_batch_fails_as_a_whole():
     assert heard == [2]
     with pytest.raises(ValueError, match=r"^source 'y'.*label 7 in row 0"):
         list(d._loader(2, spec=labels, collate=lambda samples: {"y": np.array([7])}))
+
+
+def test_sequences_have_the_dtype_that_is_asked_for_whatever_is_stored():
+    narrow = SequenceSpace(VectorSpace(1, dtype="f4"))
+    d = dv.View(w=[[1.5], [2.0, 3.0]], _spaces={"w": narrow})
+    data, mask = d._get((narrow, "w"))
+    assert data._dtype() == data().dtype == next(d._loader(2, spec=(narrow, "w")))[0].dtype == "f4"
+    both = CompositeSpace((narrow, VectorSpace(1, dtype="f4"), NullSpace()))
+    given = (np.ones((2, 2, 1)), mask()), np.ones((2, 1)), None
+    (sequences, marks), vectors, nothing = both.np_format_as(given, both)
+    assert sequences.dtype == vectors.dtype == "f4" and nothing is None and marks is given[0][1]

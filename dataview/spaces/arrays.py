@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +13,7 @@ from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import SPACE, Callback, Space, plain, shape_text
+from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain, shape_text
 from dataview.spaces.batch import Extents
 
 
@@ -23,14 +24,24 @@ class ArraySpace(Space):
     row_shape: tuple[int, ...]
     """The lengths of all axes but that of the batch, in their order."""
 
+    _shape_tells = True
+    """Whether an array of the right shape and dtype surely is a batch."""
+
     def __init__(self, facts: dict[str, Any], *callbacks: Iterable[Callback]) -> None:
         row = tuple([n for n in self.extents if n is not None])
         self.__dict__["row_shape"] = row
         self.__dict__["_total"] = math.prod(row)
         self.__dict__["_place"] = self.extents.index(None)
         super().__init__(facts, *callbacks)
+        if self._calls or facts.get("sparse"):
+            self.__dict__["_shape_tells"] = False
 
     def check_batch(self, batch: Any, where: str) -> None:
+        """Raise unless a batch is one of this space."""
+        self.check_form(batch, where)
+        self.check_values(batch, where)
+
+    def check_form(self, batch: Any, where: str) -> None:
         """Raise unless a batch is an array of the right shape and dtype."""
         if type(batch) is not np.ndarray:
             self._check_kind(batch, where)
@@ -45,11 +56,10 @@ class ArraySpace(Space):
             self._check_lengths(shape, where)
         if self.dtype is not None and batch.dtype != self.dtype and batch.dtype is not None:
             self._check_dtype(batch, where)
-        self.check_values(batch, where)
 
-    def certain_size(self, batch: Any) -> int | None:
+    def size_if_valid(self, batch: Any) -> int | None:
         """Return the number of samples of what surely is a batch, None if it has to be checked."""
-        if type(batch) is not np.ndarray or self._calls:
+        if type(batch) is not np.ndarray or not self._shape_tells:
             return None
         shape, place = batch.shape, self._place
         if shape[:place] + shape[place + 1 :] != self.row_shape or len(shape) == place:
@@ -134,6 +144,12 @@ class ArraySpace(Space):
         shape = tuple([batch_size if n is None else n for n in self.extents])
         found = np.zeros(shape, self.dtype if dtype is None else dtype)
         return batches.sparse(found) if getattr(self, "sparse", False) else found
+
+    def caster(self, how: How) -> Step:
+        """Return what casts a batch to the dtype of the space, the batch itself if it has none."""
+        if self.dtype is None:
+            return itself
+        return functools.partial(batches.cast, dtype=self.dtype, how=how)
 
     def marked(self, batch: Any, given: Any) -> Any:
         """Return a batch, a node with this space in its metadata unless it is what was given."""

@@ -148,7 +148,7 @@ class Space:
         """Raise unless a batch is one of this space, whatever the callbacks say."""
         raise NotImplementedError
 
-    def certain_size(self, batch: Any) -> int | None:
+    def size_if_valid(self, batch: Any) -> int | None:
         """Return the number of samples of what surely is a batch, None if it has to be checked."""
         return None
 
@@ -197,6 +197,10 @@ class Space:
         `given` is what the batch was made of; if that is the same, it stays as it is.
         """
         return batch
+
+    def caster(self, how: How) -> Step:
+        """Return what casts a batch to the dtype of the space, the batch itself if it has none."""
+        return itself
 
     def promised(self, batch: Any) -> Any:
         """Return a batch, what of it is not read yet with the checks of its values."""
@@ -405,9 +409,12 @@ _REMEDIES = {
 
 how_of = functools.lru_cache(How)
 
-Conversion: TypeAlias = Callable[[Any, Any, Any, How], Any]
+Step: TypeAlias = Callable[[Any], Any]
+"""What makes a batch of one space of a batch of another."""
+
+Conversion: TypeAlias = Callable[[Any, Any, How], Step]
 CONVERSIONS: dict[tuple[type[Space], type[Space]], Conversion] = {}
-"""By the families of two spaces, what makes a batch of the second one of a batch of the first."""
+"""By the families of two spaces, what returns the step from the first to the second."""
 
 _Conversion = TypeVar("_Conversion", bound=Conversion)
 
@@ -424,14 +431,27 @@ def converts(source: type[Space], target: type[Space]) -> Callable[[_Conversion]
 
 def convert(batch: Any, source: Space, target: Space, how: How) -> Any:
     """Return a batch, which was checked, as one of another space."""
+    return step_between(source, target, how)(batch)
+
+
+@functools.lru_cache(maxsize=1024)
+def step_between(source: Space, target: Space, how: How) -> Step:
+    """Return what makes a batch, which was checked, one of another space.
+
+    What follows from the spaces alone is found once: it takes longer than to format a batch.
+    """
     if source.is_laid_out_as(target):  # what is declared of a field says not how it is stored
-        dtype = None if isinstance(batch, tuple) else getattr(target, "dtype", None)
-        return batch if dtype is None else batches.cast(batch, dtype, how)
+        return target.caster(how)
     conversion = CONVERSIONS.get((source.family, target.family))
     if conversion is None:
         others = [wanted.__name__ for own, wanted in CONVERSIONS if own is source.family]
         raise no_conversion(source, target, f"only as {', '.join(others) or 'what it is'}")
-    return conversion(batch, source, target, how)
+    return conversion(source, target, how)
+
+
+def itself(batch: Any) -> Any:
+    """Return a batch: nothing has to be done to it."""
+    return batch
 
 
 def no_conversion(source: Space, target: Space, why: str = "") -> ValueError:

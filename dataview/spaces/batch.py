@@ -243,9 +243,9 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
 
     With the casting "exact" so is any other value that would change by more than digits.
     """
-    given, casting = batch.dtype, how.casting
-    if dtype is None or given == dtype:
+    if dtype is None or batch.dtype == dtype:
         return batch
+    given, casting = batch.dtype, how.casting
     is_checked = _is_narrower(given, dtype)
     if casting == "exact":
         check_numbers(given, dtype, "a batch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ from dataview.spaces.base import (
     Callback,
     How,
     Space,
+    Step,
     check_totals,
-    convert,
     converts,
     given_for_space,
     no_conversion,
+    step_between,
 )
 from dataview.spaces.images import ConvSpace
 from dataview.spaces.indexes import IndexSpace
@@ -184,7 +185,7 @@ class CompositeSpace(Space):
         first: tuple[int, int] | None = None
         for number, space in enumerate(components):
             part = batch[number]
-            size = space.certain_size(part)
+            size = space.size_if_valid(part)
             if size is None:
                 space.check(part, f"{where}[{number}]")
                 size = space.size_of(part)
@@ -217,6 +218,16 @@ class CompositeSpace(Space):
         dtypes = zip(self, self._each(dtype), strict=True)
         return tuple([space.get_origin_batch(batch_size, own) for space, own in dtypes])
 
+    def caster(self, how: How) -> Step:
+        """Return what casts the parts of a batch to the dtypes of the components that have one."""
+        casts = [space.caster(how) for space in self.components]
+
+        def step(batch: Any) -> Any:
+            found = tuple([cast(part) for cast, part in zip(casts, batch, strict=True)])
+            return batch if all(map(operator.is_, found, batch)) else found
+
+        return step
+
     def marked(self, batch: Any, given: Any) -> Any:
         """Return a batch whose nodes have their spaces in their metadata."""
         if batch is given:
@@ -247,33 +258,31 @@ def leaves(space: Space) -> list[Space]:
 
 
 @converts(CompositeSpace, CompositeSpace)
-def _each(batch: Any, source: CompositeSpace, target: CompositeSpace, how: How) -> Any:
+def _each(source: CompositeSpace, target: CompositeSpace, how: How) -> Step:
     parts, wanted_parts = source.components, target.components
     if len(parts) != len(wanted_parts):
         why = f"the trees differ: {len(parts)} components here, {len(wanted_parts)} there"
         raise no_conversion(source, target, why)
-    found = []
-    for own, wanted, part in zip(parts, wanted_parts, batch, strict=True):
+    steps = []
+    for own, wanted in zip(parts, wanted_parts, strict=True):
         if isinstance(own, CompositeSpace) != isinstance(wanted, CompositeSpace):
             raise no_conversion(source, target, "the trees differ in structure")
-        found.append(convert(part, own, wanted, how))
-    return tuple(found)
+        steps.append(step_between(own, wanted, how))
+    return lambda batch: tuple([step(part) for step, part in zip(steps, batch, strict=True)])
 
 
 class _Piece(NamedTuple):
-    """A part of a batch along an axis, what it is a batch of, and what is made of it."""
+    """A part of a batch along an axis, and what makes of it a batch of its own."""
 
     key: tuple[slice, ...]
-    own: Space
-    space: Space
+    step: Step
 
-    def of(self, batch: Any, how: How) -> Any:
+    def of(self, batch: Any) -> Any:
         """Return what is made of the part."""
-        part = keyed(batch, self.key) if isinstance(batch, Node) else batch[self.key]
-        return convert(part, self.own, self.space, how)
+        return self.step(keyed(batch, self.key) if isinstance(batch, Node) else batch[self.key])
 
 
-def _pieces(target: Space, axis: int, own: Callable[[Any], tuple[Space, int]]) -> Any:
+def _pieces(target: Space, axis: int, own: Callable[[Any], tuple[Space, int]], how: How) -> Any:
     """Return the pieces of a batch for each space inside another, nested as they are.
 
     `own` returns what the piece for a space is a batch of, and its length along the axis.
@@ -288,16 +297,17 @@ def _pieces(target: Space, axis: int, own: Callable[[Any], tuple[Space, int]]) -
             return None
         found, length = own(space)
         begin, start = start, start + length
-        return _Piece((*[slice(None)] * axis, slice(begin, start)), found, space)
+        key = (*[slice(None)] * axis, slice(begin, start))
+        return _Piece(key, step_between(found, space, how))
 
     return nested(target)
 
 
-def _cut(batch: Any, pieces: Any, how: How) -> Any:
+def _cut(batch: Any, pieces: Any) -> Any:
     """Return what is made of the pieces of a batch, nested as these are."""
     if type(pieces) is tuple:
-        return tuple([_cut(batch, piece, how) for piece in pieces])
-    return None if pieces is None else pieces.of(batch, how)
+        return tuple([_cut(batch, piece) for piece in pieces])
+    return None if pieces is None else pieces.of(batch)
 
 
 def _flat(batch: Any) -> list[Any]:
@@ -307,40 +317,33 @@ def _flat(batch: Any) -> list[Any]:
     return [part for inner in batch for part in _flat(inner)]
 
 
-# What follows from two spaces alone is worked out once: it takes longer than to format a batch.
-
-
-@functools.lru_cache(maxsize=256)
-def _as_vectors(source: CompositeSpace, target: VectorSpace) -> list[tuple[Space, VectorSpace]]:
-    """Return the spaces with data inside another, each with the vectors that are made of it."""
+@converts(CompositeSpace, VectorSpace)
+def _one_vector(source: CompositeSpace, target: VectorSpace, how: How) -> Step:
     check_totals(source, target)
     found = [space for space in leaves(source) if not isinstance(space, NullSpace)]
     for space in found:
         if isinstance(space, IndexSpace):
             why = f"{space!r} has no place in it as it is; format it as a VectorSpace first"
             raise no_conversion(source, target, why)
-    dtype = target.dtype
-    return [(space, VectorSpace(space.get_total_dimension(), False, dtype)) for space in found]
+    wanted = [VectorSpace(one.get_total_dimension(), dtype=target.dtype) for one in found]
+    steps = [step_between(*pair, how) for pair in zip(found, wanted, strict=True)]
+
+    def joined(batch: Any) -> Any:
+        flat = zip(steps, _flat(batch), strict=True)
+        parts = [step(part) for step, part in flat]
+        if len({part.dtype for part in parts}) > 1:
+            dtypes = dict.fromkeys(str(part.dtype) for part in parts)
+            raise TypeError(
+                f"the components of {source!r} are {' and '.join(dtypes)}; say which of them the "
+                f"vectors are to be: VectorSpace({target.dim}, dtype=...)"
+            )
+        return as_vectors(batches.joined(parts, 1), target, how)
+
+    return joined
 
 
-@converts(CompositeSpace, VectorSpace)
-def _one_vector(batch: Any, source: CompositeSpace, target: VectorSpace, how: How) -> Any:
-    spaces = _as_vectors(source, target)
-    parts = [
-        batches.dense(convert(part, own, wanted, how))
-        for part, (own, wanted) in zip(_flat(batch), spaces, strict=True)
-    ]
-    if len({part.dtype for part in parts}) > 1:
-        dtypes = dict.fromkeys(str(part.dtype) for part in parts)
-        raise TypeError(
-            f"the components of {source!r} are {' and '.join(dtypes)}; say which of them the "
-            f"vectors are to be: VectorSpace({target.dim}, dtype=...)"
-        )
-    return as_vectors(batches.joined(parts, 1), target, how)
-
-
-@functools.lru_cache(maxsize=256)
-def _of_vectors(source: VectorSpace, target: CompositeSpace) -> Any:
+@converts(VectorSpace, CompositeSpace)
+def _several(source: VectorSpace, target: CompositeSpace, how: How) -> Step:
     check_totals(source, target)
 
     def own(space: Space) -> tuple[Space, int]:
@@ -350,12 +353,8 @@ def _of_vectors(source: VectorSpace, target: CompositeSpace) -> Any:
         dim = space.get_total_dimension()
         return VectorSpace(dim, False, source.dtype), dim
 
-    return _pieces(target, 1, own)
-
-
-@converts(VectorSpace, CompositeSpace)
-def _several(batch: Any, source: VectorSpace, target: CompositeSpace, how: How) -> Any:
-    return _cut(batches.dense(batch), _of_vectors(source, target), how)
+    pieces = _pieces(target, 1, own, how)
+    return lambda batch: _cut(batches.dense(batch), pieces)
 
 
 def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] | None:
@@ -367,8 +366,8 @@ def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] |
     return images if sum(part.channels for part in images) == whole.channels else None
 
 
-def _as_whole(source: Space, target: Space, several: CompositeSpace) -> VectorSpace:
-    """Return the vectors on the way from several parts to an image, or the other way round."""
+def _by_vectors(source: Space, target: Space, several: CompositeSpace, how: How) -> Step:
+    """Return the step from several parts to an image, or the other way round, by vectors."""
     if not all(isinstance(part, (VectorSpace, NullSpace)) for part in leaves(several)):
         raise no_conversion(
             source,
@@ -377,45 +376,38 @@ def _as_whole(source: Space, target: Space, several: CompositeSpace) -> VectorSp
             "images of this shape, which share its channels",
         )
     check_totals(source, target)
-    return VectorSpace(source.get_total_dimension())
+    whole = VectorSpace(source.get_total_dimension())
+    first, second = step_between(source, whole, how), step_between(whole, target, how)
+    return lambda batch: second(first(batch))
 
 
-@functools.lru_cache(maxsize=256)
-def _as_image(source: CompositeSpace, target: ConvSpace) -> VectorSpace | list[Any]:
-    """Return the images and what is made of each, or the vectors of which one image is made."""
-    images = _by_channels(target, source)
-    if images is None:
-        return _as_whole(source, target, source)
-    how = target.axes, target.dtype
-    return [(image, type(target)(image.shape, image.channels, *how)) for image in images]
+def _like(image: ConvSpace, own: ConvSpace) -> ConvSpace:
+    """Return the space of images with the axes and the dtype of others."""
+    return type(own)(image.shape, image.channels, own.axes, own.dtype)
 
 
 @converts(CompositeSpace, ConvSpace)
-def _one_image(batch: Any, source: CompositeSpace, target: ConvSpace, how: How) -> Any:
-    way = _as_image(source, target)
-    if isinstance(way, VectorSpace):
-        return convert(_one_vector(batch, source, way, how), way, target, how)
-    both = zip(_flat(batch), way, strict=True)
-    found = [convert(part, own, wanted, how) for part, (own, wanted) in both]
-    return batches.joined(found, target.axes.index("c"))
+def _one_image(source: CompositeSpace, target: ConvSpace, how: How) -> Step:
+    images = _by_channels(target, source)
+    if images is None:
+        return _by_vectors(source, target, source, how)
+    steps = [step_between(image, _like(image, target), how) for image in images]
+    axis = target.axes.index("c")
 
+    def joined(batch: Any) -> Any:
+        flat = zip(steps, _flat(batch), strict=True)
+        return batches.joined([step(part) for step, part in flat], axis)
 
-@functools.lru_cache(maxsize=256)
-def _of_image(source: ConvSpace, target: CompositeSpace) -> Any:
-    """Return the pieces of an image, or the vectors of which the parts are made."""
-    if _by_channels(source, target) is None:
-        return _as_whole(source, target, target)
-    how = source.axes, source.dtype
-
-    def own(space: Any) -> tuple[Space, int]:
-        return type(source)(space.shape, space.channels, *how), space.channels
-
-    return _pieces(target, source.axes.index("c"), own)
+    return joined
 
 
 @converts(ConvSpace, CompositeSpace)
-def _several_images(batch: Any, source: ConvSpace, target: CompositeSpace, how: How) -> Any:
-    way = _of_image(source, target)
-    if isinstance(way, VectorSpace):
-        return _several(convert(batch, source, way, how), way, target, how)
-    return _cut(batch, way, how)
+def _several_images(source: ConvSpace, target: CompositeSpace, how: How) -> Step:
+    if _by_channels(source, target) is None:
+        return _by_vectors(source, target, target, how)
+
+    def own(space: Any) -> tuple[Space, int]:
+        return _like(space, source), space.channels
+
+    pieces = _pieces(target, source.axes.index("c"), own, how)
+    return lambda batch: _cut(batch, pieces)

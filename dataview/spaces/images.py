@@ -18,6 +18,7 @@ from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
     Callback,
     How,
+    Step,
     check_totals,
     checked_dtype,
     checked_size,
@@ -168,27 +169,36 @@ def _places(source: tuple[Any, ...], target: tuple[Any, ...]) -> tuple[int, ...]
 
 
 @converts(ConvSpace, ConvSpace)
-def _images(batch: Any, source: ConvSpace, target: ConvSpace, how: How) -> Any:
+def _images(source: ConvSpace, target: ConvSpace, how: How) -> Step:
     same = (source.shape, source.channels) == (target.shape, target.channels)
     if type(source) is not type(target) or not same:
         raise no_conversion(source, target, "their shapes and channels are not the same")
-    found = batches.transposed(batch, _places(source.axes, target.axes))
-    return batches.cast(found, target.dtype, how)
+    order = _places(source.axes, target.axes)
+    cast = target.caster(how)
+    return lambda batch: cast(batches.transposed(batch, order))
 
 
 @converts(ConvSpace, VectorSpace)
-def flattened(batch: Any, source: ConvSpace, target: VectorSpace, how: How) -> Any:
-    """Return images as vectors."""
+def _flattened(source: ConvSpace, target: VectorSpace, how: How) -> Step:
     check_totals(source, target)
-    plain = batches.transposed(batch, source.to_default)
-    found = batches.reshaped(plain, batches.extents_of(plain)[0], target.dim)
-    return as_vectors(found, target, how)
+    order, dim = source.to_default, target.dim
+
+    def step(batch: Any) -> Any:
+        turned = batches.transposed(batch, order)
+        found = batches.reshaped(turned, batches.extents_of(turned)[0], dim)
+        return as_vectors(found, target, how)
+
+    return step
 
 
 @converts(VectorSpace, ConvSpace)
-def _unflattened(batch: Any, source: VectorSpace, target: ConvSpace, how: How) -> Any:
+def _unflattened(source: VectorSpace, target: ConvSpace, how: How) -> Step:
     check_totals(source, target)
-    number = batches.extents_of(batch)[0]
-    shaped = batches.reshaped(batches.dense(batch), number, *target.shape, target.channels)
-    found = batches.transposed(shaped, target.from_default)
-    return batches.cast(found, target.dtype, how)
+    row, order, cast = (*target.shape, target.channels), target.from_default, target.caster(how)
+
+    def step(batch: Any) -> Any:
+        number = batches.extents_of(batch)[0]
+        shaped = batches.reshaped(batches.dense(batch), number, *row)
+        return cast(batches.transposed(shaped, order))
+
+    return step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
     Callback,
     How,
+    Step,
     checked_dtype,
     checked_size,
     converts,
@@ -30,6 +32,7 @@ class LabelSpace(ArraySpace):
 
     max_labels: int | None
     dim: int
+    _shape_tells = False  # labels have to be in range
 
     @explained()
     def __init__(
@@ -58,9 +61,6 @@ class LabelSpace(ArraySpace):
     def with_dtype(self, dtype: Any) -> Self:
         """Return the same space for another dtype; for None itself, as labels need one."""
         return self if dtype is None else super().with_dtype(dtype)
-
-    def certain_size(self, batch: Any) -> None:
-        """Return None: labels have to be in range."""
 
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if a label is out of range."""
@@ -205,9 +205,9 @@ class InRange(RowStep):
 # --- conversions -------------------------------------------------------------------------------
 
 
-def one_hot(batch: Any, source: LabelSpace, target: Any, dtype: np.dtype[Any]) -> Any:
-    """Return labels as vectors of the length that another space has."""
-    count = source.max_labels
+def one_hot(source: LabelSpace, target: Any) -> Step:
+    """Return what makes vectors of labels, of the length that another space has."""
+    count, dtype = source.max_labels, target.dtype or ONE_HOT
     if count is None:
         raise no_conversion(
             source,
@@ -221,38 +221,38 @@ def one_hot(batch: Any, source: LabelSpace, target: Any, dtype: np.dtype[Any]) -
             f"merged they have {count} numbers, side by side {source.dim * count}, "
             f"not {target.dim}",
         )
-    return batches.by_rows(batch, OneHot(count, target.dim == count, dtype))
+    return functools.partial(batches.by_rows, step=OneHot(count, target.dim == count, dtype))
 
 
 @converts(IndexSpace, VectorSpace)
-def _one_hot(batch: Any, source: IndexSpace, target: VectorSpace, how: How) -> Any:
-    return as_vectors(one_hot(batch, source, target, target.dtype or ONE_HOT), target, how)
+def _one_hot(source: IndexSpace, target: VectorSpace, how: How) -> Step:
+    step = one_hot(source, target)
+    return lambda batch: as_vectors(step(batch), target, how)
 
 
-def same_labels(batch: Any, source: LabelSpace, target: LabelSpace, how: How) -> Any:
-    """Return labels as another space has them."""
+@converts(IndexSpace, IndexSpace)
+def same_labels(source: LabelSpace, target: LabelSpace, how: How) -> Step:
+    """Return what makes of labels those of another space, which is the same but for the dtype."""
     if source.dim != target.dim:
         raise no_conversion(source, target, "they have not as many labels a row")
     known = source.max_labels, target.max_labels
     if None not in known and known[0] != known[1]:
         raise no_conversion(source, target, "they are not among as many labels")
-    is_counted = known[0] is not None  # of an array its labels are checked then
-    batch = source.promised(batch) if is_counted else batches.by_rows(batch, InRange(known[1]))
-    return batches.cast(batch, target.dtype, how)
-
-
-@converts(IndexSpace, IndexSpace)
-def _labels(batch: Any, source: IndexSpace, target: IndexSpace, how: How) -> Any:
-    return same_labels(batch, source, target, how)
+    checked: Step = source.promised  # which leaves an array as it is: its labels are checked
+    if known[0] is None:
+        checked = functools.partial(batches.by_rows, step=InRange(known[1]))
+    cast = target.caster(how)
+    return lambda batch: cast(checked(batch))
 
 
 @converts(VectorSpace, IndexSpace)
-def largest(batch: Any, source: Any, target: LabelSpace, how: How) -> Any:
-    """Return the places of the largest numbers of vectors as labels, if that is asked for."""
+def largest(source: Any, target: LabelSpace, how: How) -> Step:
+    """Return what makes labels of vectors: the places of the largest numbers."""
     count = target.max_labels
     if not how.argmax:
         raise no_conversion(source, target, how.remedy("label"))
     if count is None or source.dim != target.dim * count:
         raise no_conversion(source, target, f"a row has no {target.dim} parts, one for each label")
     assert target.dtype is not None
-    return batches.by_rows(batches.dense(batch), Largest(target.dim, target.dtype))
+    rows = Largest(target.dim, target.dtype)
+    return lambda batch: batches.by_rows(batches.dense(batch), rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from dataview.plan.symbols import deferring, placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
+    CONVERSIONS,
     Callback,
     How,
     Space,
+    Step,
     checked_dtype,
     checked_size,
     convert,
@@ -25,11 +27,13 @@ from dataview.spaces.base import (
     no_conversion,
     shape_text,
 )
-from dataview.spaces.indexes import ONE_HOT, LabelSpace, largest, one_hot, same_labels
+from dataview.spaces.indexes import LabelSpace, largest, one_hot, same_labels
 
 
 class _OneSequence(ArraySpace):
     """What the spaces of one sequence have in common: its steps stand along the first axis."""
+
+    _shape_tells = False  # the length of the first axis is no number of samples
 
     def get_batch_axis(self) -> int:
         """Raise: a sequence is a batch of one sample."""
@@ -38,9 +42,6 @@ class _OneSequence(ArraySpace):
     def size_of(self, batch: Any) -> int | None:
         """Return 1: a batch is one sequence."""
         return 1
-
-    def certain_size(self, batch: Any) -> None:
-        """Return None: the length of the first axis is no number of samples."""
 
     def get_total_dimension(self) -> int:
         """Raise: sequences differ in length."""
@@ -181,9 +182,7 @@ class SequenceSpace(Space):
                 f"{where}, data: {self!r} has {len(self.extents)} axes ({', '.join(self.roles)}); "
                 f"got the shape {shape_text(shape)}"
             )
-        if not isinstance(data, np.ndarray) or shape[0]:
-            self.space.check_values(data, f"{where}, data")
-            self.space.check(self._steps_to_check(data), f"{where}, data")
+        self._check_steps(data, f"{where}, data")
         wanted = (shape[0], shape[self.get_batch_axis()])
         fits = marks == wanted or (
             len(marks) == 2
@@ -197,13 +196,31 @@ class SequenceSpace(Space):
         if isinstance(mask, np.ndarray) and np.count_nonzero(mask) != np.count_nonzero(mask == 1):
             raise ValueError(f"{where}, mask: a mask is 1 where there are data and 0 elsewhere")
 
-    def _steps_to_check(self, data: Any) -> Any:
-        """Return what shows whether all steps are of the space: a symbol, one step, or all."""
+    def _check_steps(self, data: Any, where: str) -> None:
+        """Raise unless all steps are of the space: a symbol shows it, one step, or all of them."""
         if not isinstance(data, np.ndarray):
-            return placeholder("steps", batches.extents_of(data)[1:], data.dtype, NO_FIELDS)
+            steps = placeholder("steps", batches.extents_of(data)[1:], data.dtype, NO_FIELDS)
+            self.space.check(steps, where)
+            return
+        self.space.check_values(data, where)
         given, wanted = data.dtype, self.dtype
-        are_alike = self._are_alike and (wanted is None or wanted == given or given.kind == "f")
-        return data[0] if are_alike else _merged(data, self.space)
+        if not len(data):
+            return
+        if self._are_alike and (wanted is None or wanted == given or given.kind == "f"):
+            self.space.check_form(data[0], where)
+        else:
+            self.space.check(_merging(self.space)(data), where)
+
+    def caster(self, how: How) -> Step:
+        """Return what casts the data of a batch to the dtype of the space, if it has one."""
+        cast = self.space.caster(how)
+
+        def step(batch: Any) -> Any:
+            data, mask = batch
+            found = cast(data)
+            return batch if found is data else (found, mask)
+
+        return step
 
     def promised(self, batch: Any) -> Any:
         """Return a batch; data that are not read yet are checked when they are."""
@@ -237,69 +254,73 @@ class SequenceSpace(Space):
 SequenceSpace.family = SequenceSpace
 
 
-def _merged(data: Any, space: ArraySpace) -> Any:
-    """Return all steps of all sequences as one batch of their space."""
+@functools.cache
+def _merging(space: ArraySpace) -> Step:
+    """Return what makes of the steps of all sequences one batch of their space."""
     axis, own = space.get_batch_axis(), space.extents
-    shape = batches.extents_of(data)
-    first, second = shape[0], shape[axis + 1]
-    steps = None if first is None or second is None else first * second
-    moved = batches.transposed(data, _orders(axis, len(own))[0])
-    return batches.reshaped(moved, *own[:axis], steps, *own[axis + 1 :])
+    before, behind = own[:axis], own[axis + 1 :]
+    beside = (*range(1, axis + 1), 0, *range(axis + 1, len(own) + 1))
+
+    def merged(data: Any) -> Any:
+        shape = batches.extents_of(data)
+        first, second = shape[0], shape[axis + 1]
+        steps = None if first is None or second is None else first * second
+        return batches.reshaped(batches.transposed(data, beside), *before, steps, *behind)
+
+    return merged
 
 
 @functools.cache
-def _orders(axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the axes of data with the time before the batch, and those with it in front again.
+def _splitting(space: ArraySpace) -> Callable[[Any, int | None, int | None], Any]:
+    """Return what makes of a batch of so many steps of so many sequences these again."""
+    axis, own = space.get_batch_axis(), space.extents
+    before, behind = own[:axis], own[axis + 1 :]
+    in_front = (axis, *[n for n in range(len(own) + 1) if n != axis])
 
-    `axis` is that of the batch in a step, which has `count` axes.
-    """
-    beside = (*range(1, axis + 1), 0, axis + 1, *range(axis + 2, count + 1))
-    return beside, (axis, *[n for n in range(count + 1) if n != axis])
+    def split(batch: Any, steps: int | None, sequences: int | None) -> Any:
+        found = batches.reshaped(batch, *before, steps, sequences, *behind)
+        return batches.transposed(found, in_front)
+
+    return split
 
 
 # --- conversions -------------------------------------------------------------------------------
 
 
+CONVERSIONS[IndexSequenceSpace, IndexSequenceSpace] = same_labels
+CONVERSIONS[VectorSequenceSpace, IndexSequenceSpace] = largest
+
+
 @converts(VectorSequenceSpace, VectorSequenceSpace)
-def _vectors(batch: Any, source: VectorSequenceSpace, target: VectorSequenceSpace, how: How) -> Any:
+def _vectors(source: VectorSequenceSpace, target: VectorSequenceSpace, how: How) -> Step:
     if source.dim != target.dim:
         raise no_conversion(source, target, "their steps have not as many numbers")
-    return batches.cast(batch, target.dtype, how)
-
-
-@converts(IndexSequenceSpace, IndexSequenceSpace)
-def _labels(batch: Any, source: IndexSequenceSpace, target: IndexSequenceSpace, how: How) -> Any:
-    return same_labels(batch, source, target, how)
+    return target.caster(how)
 
 
 @converts(IndexSequenceSpace, VectorSequenceSpace)
-def _one_hot(batch: Any, source: IndexSequenceSpace, target: VectorSequenceSpace, how: How) -> Any:
-    return one_hot(batch, source, target, target.dtype or ONE_HOT)
-
-
-@converts(VectorSequenceSpace, IndexSequenceSpace)
-def _places(batch: Any, source: VectorSequenceSpace, target: IndexSequenceSpace, how: How) -> Any:
-    return largest(batch, source, target, how)
+def _one_hot(source: IndexSequenceSpace, target: VectorSequenceSpace, how: How) -> Step:
+    return one_hot(source, target)
 
 
 @converts(SequenceSpace, SequenceSpace)
-def _sequences(batch: Any, source: SequenceSpace, target: SequenceSpace, how: How) -> Any:
-    data, mask = batch
+def _sequences(source: SequenceSpace, target: SequenceSpace, how: How) -> Step:
     own, wanted = source.space, target.space
     if own.is_laid_out_as(wanted):
-        return convert(data, own, wanted, how), mask
-    data = source.promised(batch)[0]
-    steps = _deferred_steps if batches.is_node(data) else _steps
-    return steps(data, mask, own, wanted, how), mask
+        return target.caster(how)
+
+    def step(batch: Any) -> Any:
+        data, mask = own.promised(batch[0]), batch[1]
+        steps = _deferred_steps if batches.is_node(data) else _steps
+        return steps(data, mask, own, wanted, how), mask
+
+    return step
 
 
 def _steps(data: Any, mask: Any, source: ArraySpace, target: ArraySpace, how: How) -> Any:
     """Return the data of sequences with each step as another space has it."""
-    steps, sequences = batches.extents_of(mask)
-    found = convert(_merged(data, source), source, target, how)
-    axis, own = target.get_batch_axis(), target.extents
-    split = batches.reshaped(found, *own[:axis], steps, sequences, *own[axis + 1 :])
-    return batches.transposed(split, _orders(axis, len(own))[1])
+    found = convert(_merging(source)(data), source, target, how)
+    return _splitting(target)(found, *batches.extents_of(mask))
 
 
 _deferred_steps = deferring(_steps)

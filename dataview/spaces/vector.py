@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from dataview.spaces.base import (
     Callback,
     How,
     Space,
+    Step,
     check_totals,
     checked_dtype,
     checked_size,
@@ -55,10 +57,6 @@ class VectorSpace(ArraySpace):
         facts = {"dim": dim, "sparse": bool(sparse), "dtype": dtype}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
 
-    def certain_size(self, batch: Any) -> int | None:
-        """Return the number of samples of what surely is a batch, None if it has to be checked."""
-        return None if self.sparse else super().certain_size(batch)
-
     def check_values(self, batch: Any, where: str) -> None:
         """Raise unless the batch is sparse as the space is."""
         if self.sparse and not batches.is_sparse(batch):
@@ -84,8 +82,8 @@ def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
 
 
 @converts(VectorSpace, VectorSpace)
-def _vectors(batch: Any, source: VectorSpace, target: VectorSpace, how: How) -> Any:
+def _vectors(source: VectorSpace, target: VectorSpace, how: How) -> Step:
     check_totals(source, target)
     if source.sparse and target.sparse:
-        return batches.cast(batch, target.dtype, how)
-    return as_vectors(batch, target, how)
+        return target.caster(how)
+    return functools.partial(as_vectors, target=target, how=how)
