@@ -272,6 +272,15 @@ def test_a_dataset_goes_there_and_back(x):
         d._to_xarray(dims=("time", "place"))
 
 
+def test_a_record_is_no_mapping_of_variables(r, x):
+    import xarray as xr
+
+    with pytest.raises(TypeError, match=r"d\._to_xarray\(\)"):
+        xr.Dataset(r)
+    variables = xr.Dataset({name: ("time", part) for name, part in r._drop("image")._iter_fields()})
+    xr.testing.assert_identical(variables, r._drop("image")._to_xarray(dims=["time"]))
+
+
 @pytest.mark.parametrize("engine", ["zarr", "scipy"])
 def test_a_labelled_array_in_a_file_is_read_by_parts(x, tmp_path, engine):
     import xarray as xr
@@ -665,6 +674,42 @@ def test_views_are_split(cases):
     train, test = train_test_split(cases, random_state=0, stratify=labels, test_size=20)
     assert (len(train), len(test)) == (40, 20)
     assert set(test._fields()) == {"input", "target"}
+
+
+def test_columns_are_chosen_by_number_by_name_and_as_fields(cases):
+    import polars as pl
+    import pyarrow as pa
+    from sklearn.compose import ColumnTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import KFold, cross_val_score
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    inputs = cases.input()
+    expected = StandardScaler().fit_transform(inputs[:, :2])
+    for columns in ([0, 1], slice(0, 2), np.array([True, True, False])):
+        chosen = ColumnTransformer([("scaled", StandardScaler(), columns)])
+        assert np.allclose(chosen.fit_transform(cases.input), expected)
+    table = dv.View(a=inputs[:, 0], b=inputs[:, 1], c=inputs[:, 2])
+    for frame in (table._to_pandas(), pl.DataFrame(table), pa.table(table)):
+        chosen = ColumnTransformer([("scaled", StandardScaler(), ["a", "b"])])
+        assert np.allclose(chosen.fit_transform(frame), expected)
+
+    scaled = make_pipeline(
+        FunctionTransformer(operator.attrgetter("input")), FunctionTransformer(np.log1p)
+    )
+    fields = make_union(scaled, FunctionTransformer(operator.attrgetter("other")))
+    d = dv.View(input=inputs**2, other=inputs, target=cases.target)
+    assert np.allclose(fields.fit_transform(d), np.hstack([np.log1p(inputs**2), inputs]))
+    scores = cross_val_score(make_pipeline(fields, LogisticRegression()), d, d.target, cv=KFold(3))
+    assert scores.mean() > 0.8
+
+
+def test_a_record_is_no_array_of_an_estimator(cases):
+    from sklearn.preprocessing import StandardScaler
+
+    with pytest.raises(TypeError, match="choose a field: 'a', 'b'"):
+        StandardScaler().fit(dv.View(a=cases.input[:, 0], b=cases.input[:, 1]))
 
 
 def test_metrics_take_views(cases):

@@ -183,6 +183,47 @@ def test_each_element_is_read_once(take, a, figures):
     assert source.passes() == 1 + (take is ONCE["fit with targets"]) / 3
 
 
+NUMBERS = np.arange(60.0)
+
+ARGUMENTS = {
+    "step": (1, lambda v: plt().step(NUMBERS, v)),
+    "semilogy": (1, lambda v: plt().semilogy(v)),
+    "errorbar": (1, lambda v: plt().errorbar(NUMBERS, v)),
+    "hist2d": (1, lambda v: plt().hist2d(v, NUMBERS)),
+    "stackplot": (1, lambda v: plt().stackplot(NUMBERS, v)),
+    "ecdf": (1, lambda v: plt().ecdf(v)),
+    "pie": (1, lambda v: plt().pie(v)),
+    "sizes of points": (1, lambda v: plt().scatter(NUMBERS, NUMBERS, s=v)),
+    "hexbin": (2, lambda v: plt().hexbin(NUMBERS, v)),
+    "quiver": (2, lambda v: plt().quiver(NUMBERS, NUMBERS, v, v)),
+    "scatter": (3, lambda v: plt().scatter(NUMBERS, v)),
+    "stem": (3, lambda v: plt().stem(v)),
+    "vlines": (3, lambda v: plt().vlines(NUMBERS, 0, v)),
+    "stairs": (3, lambda v: plt().stairs(v)),
+    "fill_between": (3, lambda v: plt().fill_between(NUMBERS, v)),
+    "jax, compiled": (4, lambda v: of("jax").jit(lambda x: x + 1)(v)),
+    "a gradient of jax": (2, lambda v: of("jax").grad(lambda x: (x**2).sum())(v)),
+}
+"""How often a function reads an argument at most, as the pages about libraries say."""
+
+
+@pytest.mark.parametrize(("most", "take"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_an_argument_is_read_whole_a_few_times(most, take, a, figures):
+    of("jax")  # accepts the views that are made after it was imported
+    source = Counted(np.abs(a[:, 0]))
+    take(dv.View(source))
+    assert 1 <= source.passes() <= most
+
+
+def test_what_jax_has_compiled_reads_its_arguments_once(a):
+    jax = of("jax")
+    function = jax.jit(lambda x: x + 1)
+    function(dv.View(a))
+    source = Counted(a)
+    function(dv.View(source))
+    assert source.passes() == 1
+
+
 def test_only_the_columns_of_a_frame_are_read(a):
     pd = of("pandas")
     source = Counted(a)
@@ -201,6 +242,9 @@ TABLES = {
     "pl.DataFrame": lambda d: of("polars").DataFrame(d),
     "pl.LazyFrame": lambda d: of("polars").LazyFrame(d).collect(),
     "pa.table": lambda d: of("pyarrow").table(d).to_pandas(),
+    "one batch of Arrow": lambda d: (
+        of("pyarrow").RecordBatch.from_struct_array(of("pyarrow").array(d)).to_pandas()
+    ),
     "duckdb": lambda d: of("duckdb").sql("select * from d").df(),
     "_to_xarray": lambda d: d._to_xarray(),
     "_to_torch": lambda d: d._to_torch(),

@@ -293,6 +293,21 @@ def called_with(given: Any, title: str) -> str:
     return f"a view is called without arguments, and d() is its data; {part}; got {title}"
 
 
+def without_hash(has_fields: bool) -> str:
+    """Return the error for the hash of a view; of a row with fields, names may have been meant."""
+    if has_fields:
+        advice = (
+            "d._drop_duplicates() are the distinct rows; a library that looks for names of columns "
+            "takes d._asdict(), d._to_pandas() or d._to_xarray()"
+        )
+    else:
+        advice = "d._unique()() are the distinct values, d().tolist() is a list of all"
+    return (
+        "a view has no hash, as an array has none, so it is in no set and no key of a dict; "
+        + advice
+    )
+
+
 def by_name(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return data for symbols as a mapping, or say that they have names.
 

@@ -20,7 +20,7 @@ from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.samples import with_lengths
-from dataview.view import lengths, numpy_functions
+from dataview.view import hints, lengths, numpy_functions
 from dataview.view.face import (
     BaseView,
     argument,
@@ -107,10 +107,7 @@ class Operators(BaseView):
     # --- values of Python's ----------------------------------------------------------------
 
     def __hash__(self) -> int:
-        raise TypeError(
-            "a view has no hash, as an array has none, so it is in no set and no key of a dict; "
-            "d._unique()() are the distinct values, d().tolist() is a list of all"
-        )
+        raise TypeError(hints.without_hash(bool(node_of(self).fields.named)))
 
     def __round__(self, digits: int | None = None) -> Self:
         return cast(Self, np.round(cast(Any, self), digits or 0))
