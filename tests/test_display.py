@@ -399,7 +399,7 @@ def test_images_are_drawn_as_their_space_or_their_shape_says():
         found = drawn_in(view._repr_html_())
         assert len(found) == 2
         assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
-    vectors = dv.View(a=wanted.reshape(2, 360), _spaces={"a": space.usual})
+    vectors = dv.View(a=wanted.reshape(2, 360), _spaces={"a": space.in_default_order})
     assert np.array_equal(drawn_in(vectors._repr_html_())[1], wanted[1])
     assert drawn_in(dv.View(np.zeros((5, 3, 3), "u1"))._repr_html_()) == []
     assert drawn_in(unread(5, 28, 28, dtype="u1")._repr_html_()) == []

@@ -230,7 +230,7 @@ def test_callbacks_get_each_batch_first(space):
     again = type(space)(**space.facts, np_validate_callbacks=[refuse])
     assert again == heard
     assert hash(again) == hash(heard)
-    kept = [copy.copy(heard), copy.deepcopy(heard), heard.rows_first, heard.usual]
+    kept = [copy.copy(heard), copy.deepcopy(heard), heard.rows_first, heard.in_default_order]
     kept += [] if space.dtype is None else [heard.with_dtype(space.dtype)]
     for one in kept:
         assert one.np_validate_callbacks == (refuse,)

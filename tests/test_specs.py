@@ -1179,7 +1179,7 @@ def test_rows_are_delivered_with_and_without_axes_of_length_one(drawn):
     turned = space.with_axes(("c", *range(len(space.shape)), "b"))
     for wanted, expected in (
         (space, rows),
-        (space.usual, images),
+        (space.in_default_order, images),
         (turned, np.moveaxis(images, (-1, 0), (0, -1))),
         (VectorSpace(count), vectors),
     ):
@@ -1239,7 +1239,10 @@ def test_what_is_computed_of_each_number_lies_as_the_field_does(computed, form):
     d = dv.View(x=numbers, _spaces={"x": space})
     d.x = found
     for view in (d, dv.View(x=found)):
-        for wanted, own in ((space.usual, expected), (VectorSpace(12), expected.reshape(5, 12))):
+        for wanted, own in (
+            (space.in_default_order, expected),
+            (VectorSpace(12), expected.reshape(5, 12)),
+        ):
             spec = (wanted.with_dtype(None), "x")
             np.testing.assert_array_equal(view._get(spec)(), own)
             np.testing.assert_array_equal(next(view._loader(5, spec=spec)), own)
@@ -1264,7 +1267,7 @@ def test_operands_that_lie_in_two_orders_are_in_neither():
     d = dv.View(
         x=numbers,
         y=numbers,
-        _spaces={"x": PLANES.rows_first, "y": PLANES.usual},
+        _spaces={"x": PLANES.rows_first, "y": PLANES.in_default_order},
     )
     assert (d.x + d.y)._space == VectorSpace(12, dtype="f8")
     with pytest.raises(ValueError, match="'z' has flat rows"):
@@ -1285,13 +1288,13 @@ def test_flat_rows_that_a_function_has_made_go_through_no_other_order():
             lambda spec, lost=lost: lost._minibatches(2, spec=spec),
         ):
             with pytest.raises(ValueError, match=r"'x' has flat rows.*_spaces=\{'x': ...\}"):
-                ask((PLANES.usual, "x"))
+                ask((PLANES.in_default_order, "x"))
         assert lost._get((VectorSpace(12), "x"))._shape() == (2, 12)
-        again = dv.View(lost, _spaces={"x": PLANES.usual})
+        again = dv.View(lost, _spaces={"x": PLANES.in_default_order})
         assert again._get((PLANES, "x"))._shape() == (2, 2, 3, 2)
     grey = Conv2DSpace((3, 4), 1, axes=("b", "c", 0, 1))  # flat, they lie as the usual ones do
     d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": grey})
-    assert dv.View(x=d.x[:, ::-1])._get((grey.usual, "x"))._shape() == (2, 3, 4, 1)
+    assert dv.View(x=d.x[:, ::-1])._get((grey.in_default_order, "x"))._shape() == (2, 3, 4, 1)
 
 
 # -------------------- parts of one size --------------------

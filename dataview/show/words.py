@@ -17,7 +17,7 @@ from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, member
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.ragged import Ragged
 from dataview.samples import FilteredSamples, Stream
-from dataview.spaces import SPACE, is_declared, readable
+from dataview.spaces import SPACE, is_declared, readable_space
 
 Lengths: TypeAlias = "tuple[float | None, ...] | None"
 
@@ -84,7 +84,7 @@ def value_text(value: Any) -> str:
 def meta_words(meta: Mapping[str, Any]) -> list[str]:
     told = {name: value_text(value) for name, value in meta.items()}
     if is_declared(meta):
-        space = readable(meta)
+        space = readable_space(meta)
         told[SPACE] = "unreadable" if space is None else repr(space)
     return few([f"{value_text(name)}={text}" for name, text in told.items()])
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataview.errors import unknown_name
 from dataview.spaces import specs
 from dataview.spaces.base import SPACE, Space, given_for_space, plain
-from dataview.spaces.batch import Views, hand_out, wrapped
+from dataview.spaces.batch import Views, register_views, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
 from dataview.spaces.fields import (
-    check_holds,
+    check_space_of_field,
     holds_rows,
     is_declared,
     joined_meta,
-    readable,
+    readable_space,
     space_of,
 )
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
@@ -29,9 +29,9 @@ from dataview.spaces.vector import VectorSpace
 __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
-    "VectorSequenceSpace", "VectorSpace", "Views", "check_holds", "given_for_space", "hand_out",
-    "holds_rows", "is_declared", "joined_meta", "plain", "readable", "space_of", "specs",
-    "wrapped",
+    "VectorSequenceSpace", "VectorSpace", "Views", "check_space_of_field", "given_for_space",
+    "holds_rows", "is_declared", "joined_meta", "plain", "readable_space", "register_views",
+    "space_of", "specs", "wrapped",
 ]  # fmt: skip
 
 

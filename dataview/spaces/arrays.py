@@ -151,7 +151,7 @@ class ArraySpace(Space):
             return itself
         return functools.partial(batches.cast, dtype=self.dtype, how=how)
 
-    def marked(self, batch: Any, given: Any) -> Any:
+    def declared_on(self, batch: Any, given: Any) -> Any:
         """Return a batch, a node with this space in its metadata unless it is what was given."""
         if batch is given or not isinstance(batch, Node):
             return batch

@@ -189,9 +189,9 @@ class Space:
         _check_is_space(space)
         self.check(batch, "the batch")
         found = convert(batch, self, space, how)
-        return found if type(found) is np.ndarray else space.marked(found, batch)
+        return found if type(found) is np.ndarray else space.declared_on(found, batch)
 
-    def marked(self, batch: Any, given: Any) -> Any:
+    def declared_on(self, batch: Any, given: Any) -> Any:
         """Return a batch of this space, its nodes with the space in their metadata.
 
         `given` is what the batch was made of; if that is the same, it stays as it is.
@@ -202,7 +202,7 @@ class Space:
         """Return what casts a batch to the dtype of the space, the batch itself if it has none."""
         return itself
 
-    def promised(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any) -> Any:
         """Return a batch, what of it is not read yet with the checks of its values."""
         return batch
 
@@ -220,7 +220,7 @@ class Space:
         return self
 
     @property
-    def usual(self) -> Space:
+    def in_default_order(self) -> Space:
         """The same space with its axes in the order in which a sample becomes a vector."""
         return self
 

@@ -36,7 +36,7 @@ class Views(NamedTuple):
 _views: list[Views] = []
 
 
-def hand_out(views: Views) -> None:
+def register_views(views: Views) -> None:
     """Say what symbolic batches are; the face does this once."""
     _views[:] = [views]
 

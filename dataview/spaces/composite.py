@@ -228,13 +228,13 @@ class CompositeSpace(Space):
 
         return step
 
-    def marked(self, batch: Any, given: Any) -> Any:
+    def declared_on(self, batch: Any, given: Any) -> Any:
         """Return a batch whose nodes have their spaces in their metadata."""
         if batch is given:
             return batch
         same = isinstance(given, tuple) and len(given) == len(self)
         each = zip(self, batch, given if same else (None,) * len(self), strict=True)
-        return tuple([space.marked(part, own) for space, part, own in each])
+        return tuple([space.declared_on(part, own) for space, part, own in each])
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return a tuple of symbols, numbered."""

@@ -19,7 +19,7 @@ from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
-from dataview.spaces.fields import declared, remade_as, rows_as, stored_as
+from dataview.spaces.fields import declared, rows_as, space_of_made_rows, space_of_stored_rows
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.padded import check_padded, padded
 from dataview.spaces.sequences import SequenceSpace
@@ -50,7 +50,7 @@ class Delivery:
         found = {source: fields(source) for source in self.sources}
         self.nodes = {source: node for source, node in found.items() if node is not None}
         self.is_whole = len(self.nodes) == len(found)
-        kind = _Remade if remakes else _Step
+        kind = _StepOfMade if remakes else _Step
         self._steps = [kind(name, space, found[name]) for space, name in self.mapping.unique]
         for step in self._steps:
             step.check(in_arrays)
@@ -105,10 +105,10 @@ class Delivery:
         return False
 
 
-class _Way(NamedTuple):
-    """What rows are taken for, and whether that was declared."""
+class _Taken(NamedTuple):
+    """The space in which rows are taken, and whether it was declared."""
 
-    stored: Space
+    space: Space
     is_declared: bool
 
 
@@ -123,22 +123,22 @@ class _Step:
         self.begin()
 
     def begin(self) -> None:
-        """Find out what the rows are taken for."""
-        stored = stored_as(self.node, self.space, self.source)
-        self.way = _Way(stored, self.known is not None)
+        """Find out in which space the rows are taken."""
+        stored = space_of_stored_rows(self.node, self.space, self.source)
+        self.taken = _Taken(stored, self.known is not None)
 
-    def way_of(self, rows: Any) -> _Way:
-        """Return what rows are taken for."""
-        return self.way
+    def taken_as(self, rows: Any) -> _Taken:
+        """Return in which space rows are taken."""
+        return self.taken
 
     def check(self, in_arrays: bool) -> None:
         """Raise unless rows of the source, which are not read, can be batches of the space."""
-        node, stored = self.node, self.way.stored
+        node, stored = self.node, self.taken.space
         is_stream = isinstance(node, Stream) and node.passes and not is_ragged(node)
         if isinstance(node, Sampled) and not (is_stream or (node.extents and is_ragged(node))):
             return
         space = densely(self.space) if in_arrays else self.space
-        with _Where(self, node, self.way):
+        with _Where(self, node, self.taken):
             if isinstance(stored, SequenceSpace):
                 check_padded(node, stored, space, DELIVERED)
             else:
@@ -147,22 +147,22 @@ class _Step:
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
-        way = self.way_of(rows)
+        taken = self.taken_as(rows)
         if isinstance(rows, Node) and rows.dtype is None:
             raise UndeclaredError(
                 f"source {self.source!r}: shape and dtype are unknown until a row has been made; "
                 "d._probe() makes one to find out, or give shape= and dtype= to _map"
             )
-        with _Where(self, rows, way):
-            if isinstance(way.stored, SequenceSpace):
-                return padded(rows, way.stored, self.space, DELIVERED)
+        with _Where(self, rows, taken):
+            if isinstance(taken.space, SequenceSpace):
+                return padded(rows, taken.space, self.space, DELIVERED)
             if isinstance(rows, Stream) and rows.passes:
-                return _of_stream(rows, way.stored, self.space)
-            found = _as_space(_as_batch(rows, way.stored), way.stored, self.space)
-        return found if type(found) is np.ndarray else self.space.marked(found, rows)
+                return _of_stream(rows, taken.space, self.space)
+            found = _as_space(_as_batch(rows, taken.space), taken.space, self.space)
+        return found if type(found) is np.ndarray else self.space.declared_on(found, rows)
 
 
-class _Remade(_Step):
+class _StepOfMade(_Step):
     """The step from rows that a function of the user has made: what they are, each batch shows."""
 
     def begin(self) -> None:
@@ -171,27 +171,27 @@ class _Remade(_Step):
     def check(self, in_arrays: bool) -> None:
         """Do nothing: there are no rows yet."""
 
-    def way_of(self, rows: Any) -> _Way:
-        """Return what rows are taken for."""
+    def taken_as(self, rows: Any) -> _Taken:
+        """Return in which space rows are taken."""
         if not isinstance(rows, (np.ndarray, Node)) and not batches.is_sparse(rows):
             raise TypeError(
                 f"source {self.source!r}: spec= formats arrays; a batch has a {type(rows).__name__}"
             )
         shape = batches.extents_of(rows)
-        found = remade_as(self.known, shape, rows.dtype, self.space, self.source)
+        found = space_of_made_rows(self.known, shape, rows.dtype, self.space, self.source)
         known = None if self.known is None else self.known.rows_first
-        return _Way(found, found.is_laid_out_as(known))
+        return _Taken(found, found.is_laid_out_as(known))
 
 
 class _Where:
     """Says in an error which source it is about; a class takes less time than a generator."""
 
-    __slots__ = ("rows", "step", "way")
+    __slots__ = ("rows", "step", "taken")
 
-    def __init__(self, step: _Step, rows: Any, way: _Way) -> None:
+    def __init__(self, step: _Step, rows: Any, taken: _Taken) -> None:
         self.step = step
         self.rows = rows
-        self.way = way
+        self.taken = taken
 
     def __enter__(self) -> None:
         """Begin."""
@@ -202,10 +202,10 @@ class _Where:
             raise error_at(error, self._text()) from error
 
     def _text(self) -> str:
-        rows, way = self.rows, self.way
+        rows, taken = self.rows, self.taken
         shape = rows.extents if isinstance(rows, Node) else np.shape(rows)
-        how = "declared as" if way.is_declared else "as nothing was declared by _spaces=, taken as"
-        return f"source {self.step.source!r}, {rows.dtype} {shape}, {how} {way.stored!r}"
+        how = "declared" if taken.is_declared else "as nothing was declared by _spaces=, taken"
+        return f"source {self.step.source!r}, {rows.dtype} {shape}, {how} as {taken.space!r}"
 
 
 def _with_end(node: Node) -> Node:
@@ -215,7 +215,7 @@ def _with_end(node: Node) -> Node:
 
 
 def _as_space(batch: Any, stored: Space, space: Space) -> Any:
-    return space.promised(stored.formatted(batch, space, DELIVERED))
+    return space.checked_when_read(stored.formatted(batch, space, DELIVERED))
 
 
 def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
@@ -231,7 +231,7 @@ def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
                 f"the samples of a stream stand along the first axis, and in {own!r} along axis "
                 f"{own.get_batch_axis()}; _minibatches(batch_size, spec=...) has batches of it"
             )
-        return rows.of_rows(keyed(own.marked(batch, None), 0))
+        return rows.of_rows(keyed(own.declared_on(batch, None), 0))
 
     batch = _as_batch(layout.expanded(rows.one, 0), stored)
     return each(_as_space(batch, stored, space), space)

@@ -72,7 +72,7 @@ def declared(meta: Mapping[str, Any]) -> Space | None:
     return from_plain(meta[SPACE]) if is_declared(meta) else None
 
 
-def readable(meta: Mapping[str, Any]) -> Space | None:
+def readable_space(meta: Mapping[str, Any]) -> Space | None:
     """Return the space that metadata hold, None if there is none, or none of this version."""
     try:
         return declared(meta)
@@ -127,7 +127,7 @@ def holds_rows(space: Space, row: Extents) -> bool:
     return rows_as(space, row) is not None
 
 
-def check_holds(space: Space, node: Node, name: str) -> None:
+def check_space_of_field(space: Space, node: Node, name: str) -> None:
     """Raise unless a space can be that of a field."""
     if space.has_callbacks:
         raise TypeError(
@@ -207,7 +207,7 @@ def _of_row(row: tuple[int | None, ...], dtype: np.dtype[Any]) -> ArraySpace | N
     return _INFERRED[len(row)](*row, dtype=dtype)
 
 
-def stored_as(node: Node, wanted: Space, name: str) -> Space:
+def space_of_stored_rows(node: Node, wanted: Space, name: str) -> Space:
     """Return the space, rows first, in which a field's data are taken if another is asked for.
 
     Rows of which nothing was declared are taken as they are asked for, if they have that shape.
@@ -222,7 +222,7 @@ def stored_as(node: Node, wanted: Space, name: str) -> Space:
         return densely(known.rows_first)
     if isinstance(wanted, ConvSpace) and len(node.extents or ()) == 2:
         _check_order(node, name)
-    return _taken_as(node.extents, node.dtype, wanted, name)
+    return _space_of_undeclared_rows(node.extents, node.dtype, wanted, name)
 
 
 def _check_order(node: Node, name: str) -> None:
@@ -231,8 +231,8 @@ def _check_order(node: Node, name: str) -> None:
     What has made them may have kept that order or not.
     """
     for part in below([node]):
-        known = readable(part.meta) if isinstance(part, Node) and part.meta else None
-        if isinstance(known, ConvSpace) and _order(known) != _order(known.usual):
+        known = readable_space(part.meta) if isinstance(part, Node) and part.meta else None
+        if isinstance(known, ConvSpace) and _order(known) != _order(known.in_default_order):
             raise ValueError(
                 f"{name!r} has flat rows, of which nothing is declared, made of samples of "
                 f"{known!r}: they may still lie in its order or no longer; {REMEDY.format(name)}"
@@ -244,7 +244,9 @@ def _order(space: ConvSpace) -> list[str]:
     return [role for role, n in zip(space.roles, space.extents, strict=True) if n not in (None, 1)]
 
 
-def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, name: str) -> Space:
+def space_of_made_rows(
+    known: Space | None, extents: Extents, dtype: Any, wanted: Space, name: str
+) -> Space:
     """Return the space, rows first, in which rows that a function has made of a field are taken.
 
     If they still are samples of the space that was declared of the field, they are those.  Images
@@ -258,19 +260,22 @@ def remade_as(known: Space | None, extents: Extents, dtype: Any, wanted: Space, 
         like = wanted.with_axes(known.rows_first.axes)
         if holds_rows(like, row):
             return like.without_callbacks.with_dtype(None)
-    return _taken_as(extents, dtype, wanted, name)
+    return _space_of_undeclared_rows(extents, dtype, wanted, name)
 
 
-def _taken_as(extents: Extents | None, dtype: Any, wanted: Space, name: str) -> Space:
+def _space_of_undeclared_rows(
+    extents: Extents | None, dtype: Any, wanted: Space, name: str
+) -> Space:
     """Return the space, rows first, in which rows are taken of which nothing was declared."""
     row = None if extents is None or dtype is None else extents[1:]
-    usual = densely(wanted.without_callbacks.usual)
-    if isinstance(usual, (ArraySpace, SequenceSpace)) and (row is None or holds_rows(usual, row)):
-        return usual.with_dtype(None)
+    default = densely(wanted.without_callbacks.in_default_order)
+    is_one = isinstance(default, (ArraySpace, SequenceSpace))
+    if is_one and (row is None or holds_rows(default, row)):
+        return default.with_dtype(None)
     if isinstance(wanted, ConvSpace) and row is not None and wanted.rows_first.row_shape == row:
         raise ValueError(
             f"nothing is declared of {name!r}, so its rows, of the shape {shape_text(row)}, are "
-            f"taken to have the axes {usual.axes[1:]}; if they have "
+            f"taken to have the axes {default.axes[1:]}; if they have "
             f"{wanted.rows_first.axes[1:]}, {REMEDY.format(name)}"
         )
     found = None if extents is None or dtype is None else _of_rows(extents, dtype)
@@ -321,8 +326,8 @@ def _lie_alike(one: Space, other: Space) -> bool:
 def _is_taken_as(space: Space, node: Node) -> bool:
     """Whether rows of which nothing is declared are taken for samples of a space."""
     row = None if node.extents is None else node.extents[1:]
-    is_usual = space.rows_first == space.usual
-    if row is None or not is_usual or not holds_rows(space, row):
+    is_default = space.rows_first == space.in_default_order
+    if row is None or not is_default or not holds_rows(space, row):
         return False
     return not isinstance(space, LabelSpace) or (node.dtype is not None and node.dtype.kind in "iu")
 

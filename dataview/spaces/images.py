@@ -107,7 +107,7 @@ class ConvSpace(ArraySpace):
         return self.with_axes(("b", *[axis for axis in self.axes if axis != "b"]))
 
     @property
-    def usual(self) -> ConvSpace:
+    def in_default_order(self) -> ConvSpace:
         """The same space with its axes in the order in which a sample becomes a vector."""
         return self.with_axes(self.default_axes())
 

@@ -67,7 +67,7 @@ class LabelSpace(ArraySpace):
         if isinstance(batch, np.ndarray):
             check_labels(batch, self.max_labels, where, None)
 
-    def promised(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any) -> Any:
         """Return a batch; labels that are not read yet are checked when they are."""
         return batches.by_rows(batch, InRange(self.max_labels)) if batches.is_node(batch) else batch
 
@@ -238,11 +238,11 @@ def same_labels(source: LabelSpace, target: LabelSpace, how: How) -> Step:
     known = source.max_labels, target.max_labels
     if None not in known and known[0] != known[1]:
         raise no_conversion(source, target, "they are not among as many labels")
-    checked: Step = source.promised  # which leaves an array as it is: its labels are checked
+    in_range: Step = source.checked_when_read  # an array of known labels is checked already
     if known[0] is None:
-        checked = functools.partial(batches.by_rows, step=InRange(known[1]))
+        in_range = functools.partial(batches.by_rows, step=InRange(known[1]))
     cast = target.caster(how)
-    return lambda batch: cast(checked(batch))
+    return lambda batch: cast(in_range(batch))
 
 
 @converts(VectorSpace, IndexSpace)

@@ -11,7 +11,7 @@ from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
 from dataview.spaces.composite import CompositeSpace, NullSpace
-from dataview.spaces.pairs import DataSpecs, Source, checked_specs
+from dataview.spaces.data_specs import DataSpecs, Source, checked_specs
 
 _MISSING: Any = object()
 

@@ -10,8 +10,8 @@ from dataview.plan.kinds import Placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
 from dataview.spaces.composite import CompositeSpace
+from dataview.spaces.data_specs import DataSpecs, Source, checked_specs
 from dataview.spaces.mapping import DataSpecsMapping
-from dataview.spaces.pairs import DataSpecs, Source, checked_specs
 
 
 @runtime_checkable

@@ -54,7 +54,7 @@ def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> N
 
 def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
     """Return rows that are filled up as sequences of another space, their labels in range."""
-    return target.promised(space.formatted(_sequences(dense, space), target, how))
+    return target.checked_when_read(space.formatted(_sequences(dense, space), target, how))
 
 
 def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:

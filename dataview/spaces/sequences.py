@@ -159,9 +159,9 @@ class SequenceSpace(Space):
         return self._with_steps(self.space.rows_first)
 
     @property
-    def usual(self) -> SequenceSpace:
-        """The same space with the axes of its steps in the usual order."""
-        return self._with_steps(self.space.usual)
+    def in_default_order(self) -> SequenceSpace:
+        """The same space with the axes of its steps in their default order."""
+        return self._with_steps(self.space.in_default_order)
 
     def _with_steps(self, space: Any) -> SequenceSpace:
         return self if space is self.space else self.replaced(space=space)
@@ -222,9 +222,9 @@ class SequenceSpace(Space):
 
         return step
 
-    def promised(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any) -> Any:
         """Return a batch; data that are not read yet are checked when they are."""
-        return self.space.promised(batch[0]), batch[1]
+        return self.space.checked_when_read(batch[0]), batch[1]
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
@@ -310,7 +310,7 @@ def _sequences(source: SequenceSpace, target: SequenceSpace, how: How) -> Step:
         return target.caster(how)
 
     def step(batch: Any) -> Any:
-        data, mask = own.promised(batch[0]), batch[1]
+        data, mask = own.checked_when_read(batch[0]), batch[1]
         steps = _deferred_steps if batches.is_node(data) else _steps
         return steps(data, mask, own, wanted, how), mask
 

@@ -11,9 +11,9 @@ array([[7],
 """
 
 from dataview.errors import unknown_name
+from dataview.spaces.data_specs import DataSpecs, is_flat_source, is_flat_space, is_flat_specs
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.monitor import Cost, Model, MonitorChannel, combine
-from dataview.spaces.pairs import DataSpecs, is_flat_source, is_flat_space, is_flat_specs
 
 __all__ = [
     "Cost", "DataSpecs", "DataSpecsMapping", "Model", "MonitorChannel", "combine",

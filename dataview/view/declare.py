@@ -277,7 +277,7 @@ def _plain_meta(node: Node, name: str, items: Mapping[str, Any]) -> dict[str, An
     if not isinstance(space, spaces.Space):
         return dict(items)
     part = field(node, name) if name in node.fields else node
-    spaces.check_holds(space, part, name or "the data")
+    spaces.check_space_of_field(space, part, name or "the data")
     return {**items, spaces.SPACE: spaces.plain(space)}
 
 

@@ -144,7 +144,7 @@ def is_seen(view: BaseView) -> bool:
     return view._state[3] is _SEEN
 
 
-spaces.hand_out(spaces.Views(BaseView, lambda view: node_of(view), viewed))
+spaces.register_views(spaces.Views(BaseView, lambda view: node_of(view), viewed))
 
 _Some = TypeVar("_Some", bound=BaseView)
 
