@@ -2,7 +2,9 @@
 
 from dataview.sources.array_likes import ArrayLike
 from dataview.sources.dask_arrays import DelayedSource
-from dataview.sources.file_access import Abandoned, in_order, keep_room, open_regular
+from dataview.sources.file_access import Abandoned, in_order, keep_room, open_regular, read_at
+from dataview.sources.file_pieces import Block, run_of
+from dataview.sources.file_rows import read as read_block
 from dataview.sources.functions import (
     AT_ONCE,
     FROM_OTHERS,
@@ -83,6 +85,7 @@ __all__ = [
     "Abandoned",
     "ArrayLike",
     "ArraySource",
+    "Block",
     "BrokenOff",
     "DelayedSource",
     "FileState",
@@ -134,11 +137,14 @@ __all__ = [
     "packed_together",
     "place_may_pass",
     "raw_bytes",
+    "read_at",
+    "read_block",
     "read_from",
     "read_ranges",
     "read_up_to",
     "refused",
     "repeated",
+    "run_of",
     "scheme_of",
     "shown",
     "state_of",

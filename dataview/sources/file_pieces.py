@@ -120,6 +120,32 @@ class Piece:
         return Index(self.index.shape, (rows, *self.index.maps[1:]))
 
 
+def run_of(place: int, shape: tuple[int, ...], itemsize: int, index: Index) -> int | None:
+    """Return where the run of bytes begins that an index selects, None if it is not one.
+
+    The array begins at a place in a file, and is in C order.
+
+    >>> rows = Index((2, 3), (Affine(5, ((0, 1),)), Affine(0, ((1, 1),))))
+    >>> run_of(100, (9, 3), 4, rows)
+    160
+    """
+    if 0 in index.shape:
+        return None
+    first = axis = 0
+    for map_, length in zip(index.maps, shape, strict=True):
+        first *= length
+        if isinstance(map_, Constant) and not axis:
+            first += map_.offset
+        elif isinstance(map_, Affine) and map_.strides == ((axis, 1),):
+            if axis and (map_.offset or index.shape[axis] != length):
+                return None
+            first += map_.offset
+            axis += 1
+        else:
+            return None
+    return place + first * itemsize if axis == len(index.shape) else None
+
+
 def steps_of(block: Block, index: Index) -> tuple[int, int]:
     """Return the view axis whose steps lie farthest apart, and the bytes of a step.
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview.index import Affine, Constant, Index
+from dataview.index import Constant, Index
 from dataview.index.sizes import sizes
 from dataview.sources import file_rows, scratch
 from dataview.sources.file_access import cut_short, map_window, read_at, write_at
-from dataview.sources.file_pieces import Block, steps_of
+from dataview.sources.file_pieces import Block, run_of, steps_of
 from dataview.sources.new_files import temporary_file
 from dataview.sources.npy_header import (
     FileState,
@@ -227,23 +227,9 @@ class NpySource(Source):
 
     def _run(self, index: Index) -> int | None:
         """Return where the run of bytes begins that an index selects, None if it is not one."""
-        if self.header.fortran or self.members or 0 in index.shape:
+        if self.header.fortran or self.members:
             return None
-        place = axis = 0
-        for map_, length in zip(index.maps, self.shape, strict=True):
-            place *= length
-            if isinstance(map_, Constant) and not axis:
-                place += map_.offset
-            elif isinstance(map_, Affine) and map_.strides == ((axis, 1),):
-                if axis and (map_.offset or index.shape[axis] != length):
-                    return None
-                place += map_.offset
-                axis += 1
-            else:
-                return None
-        return (
-            self.header.offset + place * self.dtype.itemsize if axis == len(index.shape) else None
-        )
+        return run_of(self.header.offset, self.shape, self.dtype.itemsize, index)
 
     def reshaped(self, shape: tuple[int, ...]) -> NpySource | None:
         """Return the same elements in their order under another shape, if they lie in order."""

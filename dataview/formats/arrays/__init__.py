@@ -1,6 +1,7 @@
 """Files of arrays: one array, or named ones in groups, each read in place by its index."""
 
-from dataview.formats.arrays.hdf5 import H5pySource, open_hdf5
+from dataview.formats.arrays.datasets_in_hdf5 import H5pySource
+from dataview.formats.arrays.hdf5 import open_hdf5
 from dataview.formats.arrays.matlab import open_matlab
 from dataview.formats.arrays.netcdf import open_netcdf
 from dataview.formats.arrays.npy import has_arrays, open_array, open_array_elsewhere, open_folder

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.formats.arrays.growth import Resized
-from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
+from dataview.formats.arrays.datasets_in_hdf5 import CACHE, H5pySource, Hdf5File, TextSource
 from dataview.formats.arrays.rows_in_hdf5 import ragged_rows
 from dataview.formats.contents import (
     DEEPEST,
@@ -24,18 +21,11 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
-from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.handles import Claim
 from dataview.formats.layout import NAME, restored_record
-from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArrayLike, Reference, Source, by_path, key_of_file, open_regular
-
-_LOCAL_DRIVERS = ("sec2", "stdio", "windows")
-"""The drivers of h5py whose files can be opened again by name."""
-
-CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
-"""Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
+from dataview.sources import open_regular
 
 MOST_REPEATS = 1000
 """So often a group may be met again by other links; links that double at each step do not end."""
@@ -48,228 +38,6 @@ _RAISED = (
 
 INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Dimid"})
 """Attributes by which libraries hold a file together: they say nothing of the data."""
-
-
-class H5pySource(ArrayLike):
-    """A dataset in an HDF5 file, which somebody has opened.
-
-    Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
-    """
-
-    __slots__ = ("chunk_rows", "chunks", "file", "grows", "moving", "place")
-    takes_a_list = True
-    span_times = 4  # with a step, HDF5 takes longer than for all that lies between
-    spare_bytes = 1 << 20
-    fresh = True
-
-    def __init__(self, dataset: Any, file: Hdf5File | None = None) -> None:
-        if not dataset:
-            raise ValueError("the h5py dataset is of a closed file; open the file again")
-        if dataset.shape is None:
-            raise ValueError(f"the h5py dataset {dataset.name} is empty: it has no shape")
-        self.file = file
-        path, mode = os.path.abspath(os.fsdecode(dataset.file.filename)), dataset.file.mode
-        self.place = (path, dataset.name, mode)
-        where = f"{os.path.basename(path)}{dataset.name or ', without a name'}"
-        self.grows = mode == "r" and dataset.file.swmr_mode
-        super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
-        self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
-        self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
-        self.moving: int | None = None  # what a chunk may need in a write, which takes long to find
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        self._check()
-        file = self.array.file
-        if file.driver not in _LOCAL_DRIVERS or self.array.name is None:
-            raise TypeError(
-                f"{self.title} cannot be pickled, since it cannot be opened again by the name of a "
-                "file and a dataset; pickle the data: dv.View(view())"
-            )
-        if self.writable:
-            file.flush()  # so that who opens it again finds what was written
-        return _reopened, (type(self), *self.place, self.shape, self.dtype, self.file is not None)
-
-    @property
-    def journals(self) -> Any:
-        """The journals of the file, if it was opened by its name and has all of the dataset."""
-        if self.file is None or self.file.claim is None or self.array.name is None:
-            return None
-        elsewhere = self.array.is_virtual or self.array.external
-        return None if elsewhere else self.file.claim.journals
-
-    @property
-    def address(self) -> Any:
-        """The name of the dataset, and what it is."""
-        return self.place[1], self.shape, str(self.dtype)
-
-    def at(self, address: Any) -> H5pySource | None:
-        """Return this source if it is of the dataset, perhaps without rows that were added."""
-        name, shape, dtype = address if len(address) == 3 else ("", (), None)
-        if (self.place[1], str(self.dtype)) != (name, dtype):
-            return None
-        return self.of_shape(shape) if shape != self.shape else self
-
-    @property
-    def needs_copy(self) -> bool:  # type: ignore[override]
-        """Whether a write moves parts of the file: what is packed, or has no place there yet."""
-        plan = self.array.id.get_create_plist()
-        if plan.get_nfilters() or self.array.dtype.hasobject:
-            return True
-        if self.array.chunks:
-            grid = zip(self.array.shape, self.array.chunks, strict=True)
-            every = math.prod(-(-length // step) for length, step in grid)
-            return bool(self.array.id.get_num_chunks() != every)
-        return self.array.id.get_offset() is None
-
-    def settle(self) -> None:
-        """Have HDF5 write what it holds back."""
-        self.array.file.flush()
-
-    def sync(self) -> None:
-        """Bring the file to the device."""
-        with open(self.place[0], "r+b", buffering=0) as file:
-            os.fsync(file.fileno())
-
-    def close(self) -> None:
-        """Close the file if it was opened by its name; a file that a user opened stays open."""
-        if self.file is not None:
-            self.file.close()
-
-    def _check(self) -> None:
-        """Raise if the file was closed, or the dataset has changed its shape."""
-        if self.file is not None:
-            self.file.check()
-        if not self.array:
-            raise ValueError(
-                f"the file of {self.title} was closed; keep it open as long as its views are used, "
-                "or open it again and make the view anew"
-            )
-        if self.grows:
-            self.array.refresh()
-        super()._check()
-
-    def _slab(self, key: Any) -> Any:
-        with self._named_in_errors():
-            return self._elements(key)
-
-    def _elements(self, key: Any) -> Any:
-        return self.array[key]
-
-    @contextlib.contextmanager
-    def _named_in_errors(self) -> Iterator[None]:
-        """Name the dataset in an error: HDF5 says what is broken, and not where."""
-        try:
-            yield
-        except (OSError, RuntimeError, KeyError, UnicodeError) as error:
-            raise OSError(f"{self.title} cannot be read: {shortened(str(error))}") from error
-
-    def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
-        """Write one slab, in the dtype that the dataset has with h5py's notes."""
-        if self.file is not None:
-            self.file.check_place()
-            if self.moving is None:
-                self.moving = moving_bytes(self.array)
-            if self.moving and self.chunks:
-                self.file.room.keep(room_for_slab(self.chunks.lengths, self.moving, asked))
-        noted = self.array.dtype
-        super()._put(asked, value if noted.metadata is None else value.astype(noted))
-
-    def growing(self, count: int) -> Resized:
-        """Begin to add rows, where the dataset was made such that it can grow."""
-        self._check()
-        most = self.array.maxshape[:1]
-        if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
-            raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
-        array, file, kind = self.array, self.file, type(self)
-        room = Room(array.file, self.place[0]) if file is None else file.room
-        room.keep(room_for_rows(array, count))
-        try:
-            return Resized(array, count, lambda: kind(array, file), room.store)
-        except BaseException:
-            room.store()
-            raise
-
-    def grows_with(self, other: Source) -> bool:
-        """Whether another source is of the same dataset, which a file may have under two names."""
-        return isinstance(other, H5pySource) and bool(self.array == other.array)
-
-    def is_same(self, other: Source) -> bool:
-        """Whether another source is of the same dataset, perhaps in a file opened again.
-
-        The data of virtual and external datasets may be those of any other one.
-        """
-        if not isinstance(other, H5pySource) or not self.array or not other.array:
-            return False  # the dataset of a closed file is neither read nor written
-        elsewhere = any(one.is_virtual or one.external for one in (self.array, other.array))
-        return elsewhere or bool(self.array == other.array)
-
-    def may_be_in(self, file: Any) -> bool:
-        """Whether the dataset may be in a file: it is in its own, which some drivers can tell."""
-        if not self.array:
-            return False
-        own = self.array.file
-        if self.array.is_virtual or self.array.external or own.driver != "sec2":
-            return True
-        return file in (None, key_of_file(own.id.get_vfd_handle()))
-
-    def reference(self) -> Reference:
-        """Return what finds the dataset by its name, as long as somebody has the file open."""
-        (path, name, _), shape = self.place, self.shape
-        if name is None:
-            return super().reference()
-        return by_path(self, self.place, lambda: _in_open_file(path, name, shape))
-
-
-class TextSource(H5pySource):
-    """A dataset of texts of any length, which are read as `str`."""
-
-    __slots__ = ()
-
-    def _elements(self, key: Any) -> Any:
-        return self.array.asstr()[key]
-
-
-def _in_open_file(path: str, name: str, shape: tuple[int, ...]) -> H5pySource | None:
-    """Return a dataset of a file that is open now, None if nobody has it open."""
-    h5py = import_library("h5py", "dataview[hdf5]")
-    for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
-        if os.path.abspath(os.fsdecode(h5py.h5f.get_name(file))) == path:
-            found = h5py.File(file).get(name)
-            is_data = isinstance(found, h5py.Dataset)
-            return H5pySource(found).of_shape(shape) if is_data else None
-    return None
-
-
-def _reopened(
-    kind: type[H5pySource],
-    path: str,
-    name: str,
-    mode: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    by_name: bool,
-) -> H5pySource:
-    """Open a dataset again where it was unpickled."""
-    h5py = import_library("h5py", "dataview[hdf5]")
-    try:
-        file = h5py.File(path, mode, **(CACHE if by_name else {}))
-        dataset = file[name]
-    except (OSError, KeyError) as error:
-        raise type(error)(
-            f"{path} was opened with mode {mode!r} when a view of {name} was pickled, and cannot "
-            f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
-            "write: for views in several processes, open it with mode 'r'"
-        ) from error
-    source = kind(dataset, Hdf5File(path, mode, file) if by_name else None).of_shape(shape)
-    if (source.shape, source.dtype) != (shape, dtype):
-        raise ValueError(
-            f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "
-            f"now {source.shape} {source.dtype}; make the view anew"
-        )
-    return source
-
-
-# --- a whole file --------------------------------------------------------------------------------
 
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
@@ -300,40 +68,6 @@ def record_of(
     except BaseException:  # or it would stay open as long as the error is held
         opened.close()
         raise
-
-
-class Hdf5File(OpenFile):
-    """A file that h5py has open; what waits to be written is written before it is closed."""
-
-    __slots__ = ("room",)
-
-    def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
-        super().__init__(path, mode, file, claim)
-        self.room = Room(file, path)
-        if mode != "r":
-            weakref.finalize(self, _closed, self.room, claim)
-
-    def close(self) -> None:
-        """Close the file, or raise and keep it open if it cannot hold what was written."""
-        if self.file is not None and self.mode != "r":
-            try:
-                self.room.store()
-            except (OSError, RuntimeError) as error:
-                raise OSError(
-                    f"{self.path} cannot hold what was written to it, and may be broken: "
-                    f"{shortened(str(error))}; it stays open: save the view to another place, as "
-                    "long as it has the data in memory"
-                ) from error
-        super().close()
-
-
-def _closed(room: Room, claim: Claim | None) -> None:
-    """Close a file that no view needs any more, and only then let its journals go."""
-    room.store()
-    if room.process == os.getpid():
-        room.file.close()
-    if claim is not None:
-        claim.release()
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:

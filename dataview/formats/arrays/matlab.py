@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.arrays.hdf5 import Groups, H5pySource, record_of
+from dataview.formats.arrays.datasets_in_hdf5 import H5pySource
+from dataview.formats.arrays.hdf5 import Groups, record_of
 from dataview.formats.arrays.matlab5 import open_matlab5
 from dataview.formats.contents import LateSource, NotData, as_meta
 from dataview.formats.handles import Claim
