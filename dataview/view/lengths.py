@@ -1,4 +1,4 @@
-"""Facts of a view that need no reading: length, width, shape; and its truth."""
+"""Facts of a view that need no reading: length, width, shape; and what it is as truth or key."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged, text_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
 from dataview.tables import mask_of
+from dataview.view.face import BaseView, node_of
 
 
 def counted(node: Node) -> int:
@@ -110,7 +111,16 @@ def any_true(node: Node) -> bool:
     return bool(np.any(evaluate(node.flat() if isinstance(node, Ragged) else node)))
 
 
-def as_key(node: Node) -> np.ndarray:
+def plain_key(key: Any) -> Any:
+    """Return the key with its views evaluated: nothing else reads while a view is built."""
+    if isinstance(key, BaseView):
+        return _as_key(node_of(key))
+    if isinstance(key, tuple):
+        return tuple(_as_key(node_of(k)) if isinstance(k, BaseView) else k for k in key)
+    return key
+
+
+def _as_key(node: Node) -> np.ndarray:
     """Return the data of a view that is a key; of files what may be true is read."""
     if is_ragged(node):
         raise IndexError(

@@ -551,7 +551,7 @@ def _part(view: View, key: Any) -> View:
     if key is NO_KEY and isinstance(names, str):
         return view._field(names)
     if key is not NO_KEY:
-        plain = _plain_key(key)
+        plain = lengths.plain_key(key)
         found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
         part = _new(View)
         set_node(part, found, view, key)
@@ -562,15 +562,6 @@ def _part(view: View, key: Any) -> View:
         return view._select(*names)
     node, seen, _, _, _ = view._field(names)._state
     return cast(View, face.view_of_rows(node, seen, whole, given))
-
-
-def _plain_key(key: Any) -> Any:
-    """Return the key with its views evaluated: nothing else reads while a view is built."""
-    if isinstance(key, View):
-        return lengths.as_key(node_of(key))
-    if isinstance(key, tuple):
-        return tuple(lengths.as_key(node_of(k)) if isinstance(k, View) else k for k in key)
-    return key
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
