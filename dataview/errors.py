@@ -24,7 +24,7 @@ MOST_NAMES = 20
 
 
 class FieldError(AttributeError, KeyError):
-    """A field that a view does not have, or has no longer."""
+    """A field that a view does not have, or no longer has."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -39,19 +39,19 @@ class StreamError(TypeError):
 
 
 class UndeclaredError(TypeError):
-    """A question that cannot be answered before a sample has been read."""
+    """An operation that is not possible before a sample has been read."""
 
 
 class RaggedError(TypeError, ValueError):
-    """A question about rows of different shapes that only an array of one shape can answer."""
+    """An operation on rows of different shapes that needs an array of one shape."""
 
 
 class PartialWriteError(RuntimeError):
     """A write that stopped midway and could not be undone.
 
-    `rows` says what was changed: by the words that tell a source from others, NumPy keys (slices,
-    or arrays of positions) of what was written in it.  Sources of the same words are numbered in
-    the order of the write: memory, memory (2).  `resume()` does exactly the rest.
+    `rows` maps the description of each source to the rows that were written in it, as keys of NumPy
+    (slices, or arrays of positions).  Sources with the same description are numbered in the order
+    of the write: memory, memory (2).  `resume()` writes exactly the rest.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PartialWriteError(RuntimeError):
 
 
 class InterruptedWriteError(PartialWriteError, KeyboardInterrupt):
-    """A write that Ctrl-C stopped midway: what stops a program at Ctrl-C stops it here, too.
+    """A write that Ctrl-C stopped midway; it is a KeyboardInterrupt, too.
 
     >>> isinstance(InterruptedWriteError("stopped"), KeyboardInterrupt)
     True

@@ -46,11 +46,11 @@ _current: ContextVar[Task | None] = ContextVar("task", default=None)
 
 @contextlib.contextmanager
 def progress(shown: bool | Told = True) -> Iterator[None]:
-    """Choose, for this context, how it is shown how far long work is.
+    """Choose, for this context, how the progress of long work is shown.
 
-    False shows nothing, True a bar also where the output is no terminal.  A function is called with
-    what is done and with all that is to be done, in the thread that asked for the work; if it
-    raises, the work stops as if it had failed itself.
+    False shows nothing.  True shows a bar, even if the output is not a terminal.  A function is
+    called with two numbers, how much is done and how much there is to do, in the thread that asked
+    for the work; if the function raises an error, the work stops as if it had failed itself.
 
     >>> import dataview as dv
     >>> told = []

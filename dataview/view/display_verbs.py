@@ -24,7 +24,7 @@ class DisplayVerbs(BaseView):
     def _head(self, n: int = 5) -> Self:
         """Return the first rows as a view that is displayed with their values.
 
-        Only these rows are read, each time when they are displayed.
+        Only these rows are read, each time that they are displayed.
 
         >>> import numpy as np
         >>> import dataview as dv
@@ -40,7 +40,7 @@ class DisplayVerbs(BaseView):
         return _seen(self, slice(max(0, length - _count(n)), length))
 
     def _sample(self, n: int = 5, seed: int | Sequence[int] = 0) -> Self:
-        """Return rows that are drawn by a seed, each at most once, displayed as `_head` is.
+        """Return rows drawn at random by a seed, each at most once, displayed as `_head` is.
 
         >>> import dataview as dv
         >>> dv.View(range(100))._sample(3)._shape()
@@ -51,8 +51,8 @@ class DisplayVerbs(BaseView):
     def _nlargest(self, n: int, by: Any = None) -> Self:
         """Return the rows with the greatest values of a field, displayed as `_head` is.
 
-        `by` is what `_sorted` takes: without it, the values of the view itself count. Of rows with
-        equal values the first is taken first; rows without a value come last.
+        `by` is what `_sorted` takes; without it the values of the view itself count. Rows with
+        equal values keep their order, and rows without a value come last.
 
         >>> import numpy as np
         >>> import dataview as dv
@@ -66,10 +66,10 @@ class DisplayVerbs(BaseView):
         return cast(Self, cast(Any, self)._sorted(by)._head(n))
 
     def _missing(self) -> Self:
-        """Return how many values are missing, in a record of fields in each field.
+        """Return how many values are missing, for a record in each field.
 
-        What is missing is NaN, NaT or None, or what a mask of the field says. All of it is read
-        when the numbers are displayed or asked for.
+        NaN, NaT, None, and values that a mask marks are missing. All data are read when the numbers
+        are displayed or needed.
 
         >>> import numpy as np
         >>> import dataview as dv
@@ -81,8 +81,9 @@ class DisplayVerbs(BaseView):
     def _show(self, n: int | None = None) -> show.Gallery:
         """Return pictures of the first rows, as a page in a notebook and as text elsewhere.
 
-        Space, dtype and shape say which: images, curves, points, counts of classes, histograms of
-        numbers, texts. Only these rows are read: n, or a hundred, fewer if they have many bytes.
+        Space, dtype and shape decide how rows are drawn: as images, curves, points, counts of
+        classes, histograms of numbers, or texts. Only these rows are read: n, or a hundred, or
+        fewer if they have many bytes.
 
         >>> import dataview as dv
         >>> dv.View(kind=["b", "a", "b", "b"], size=[1.0, 2.0, 2.5, 4.0])._show()
@@ -101,9 +102,9 @@ class DisplayVerbs(BaseView):
     def _plot(self, n: int | None = None, ax: Any = None) -> Any:
         """Draw the first rows by matplotlib, as `_show` draws them; return the axes.
 
-        These are n rows, or ten thousand, fewer if they have many bytes.
-        A view of several fields makes an array of axes, one for each field. `ax` are axes to draw
-        a single field on.
+        Without `n` these are ten thousand rows, or fewer if they have many bytes.
+        A view of several fields makes an array of axes, one for each field. A single field is drawn
+        on the axes `ax`, if you give them.
         """
         return show.plotted(_first(self, n, ROWS_PLOTTED), ax)
 

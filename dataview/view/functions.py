@@ -38,25 +38,27 @@ def open(
 ) -> View:
     """Open a file or a folder as a view; no data are read.
 
-    `mode="r+"` lets the view write to it; `lock="refuse"` then raises if another view has locked it
-    so, `lock="wait"` waits for that.  An update of the file happens or does not, also if the
-    process is killed: what is left of one is finished or undone here first.  `durable="power"` has
-    updates outlive a loss of power, too, and `False` writes plainly.  `mode="w"` makes a new file
-    of zeros to be filled, with the `shape` and the `dtype` given, or `like` a view with all its
-    fields; as NumPy's `open_memmap` with "w+" does, it replaces a file that is there.  The name
-    says which format it is, or else `format`.  Groups are nested fields, and attributes metadata.
-    Options are those of the format: see "Files" in the documentation.  `d._close()` closes it, and
-    so does a `with` block.  Tables of several files are one, whose rows follow one another: for
-    these the path is a list of paths, or has "*", "?" or "[…]" in it.  Of a URL, a copy
-    is opened that `dv.cache` keeps, or of a larger file the parts that are needed, with mode "r".
+    - `path`: a file, a folder or a URL. A list of paths, or a path with "*", "?" or "[…]", opens
+      several files as one table. Of a URL, `dv.cache` keeps a copy; of a larger file only the parts
+      that are needed are read.
+    - `mode`: "r" to read, "r+" to write, too. "w" makes a new file of zeros with a `shape` and a
+      `dtype`, or `like=` a view with all its fields; it replaces a file that exists.
+    - `format`: the format, if the name of the file does not tell it.
+    - `lock`: with "r+", "refuse" raises an error if another view has locked the file, and "wait"
+      waits for that view to be closed.
+    - `durable`: what an update survives: the end of its "process", a loss of "power", or, with
+      False, neither. An update that was stopped is finished or undone when the file is opened.
+    - `layout`: what the files of a folder are: "fields", "files", or "parts" of the same data, of
+      which the next is loaded while one is read.
+    - `partition`: `(p, n)` opens one of n views that together have all rows; p counts from 0.
+    - `max_rows`: opens only the first rows.
+    - `follow`: reads a file that is still being written; the stream ends if this many seconds bring
+      no new line.
+    - Other options belong to the format: see "Formats" in the documentation. With `get=` the file
+      is an index, a table that names other files: see "Indexes".
 
-    With `get=` the file is an index: a table whose column `filename` names other files, or a folder
-    of files.  The view has its columns and what is got of each file: see "Indexes".
-
-    `layout` says what a folder is: "fields", "files", or "parts" of the same data, of which the
-    next is loaded while one is read.  `partition=(p, n)` is one of n views that together have all
-    rows, p from 0; `max_rows` are the first rows.  `follow` are the seconds that a stream waits for
-    more lines of a file that is still being written.
+    Groups are nested fields, and attributes are metadata. `d._close()`, or the end of a `with`
+    block, closes the file.
     """
     formats.check_access(mode, lock, durable)
     own = {"layout": layout, "partition": partition, "follow": follow, "max_rows": max_rows}
@@ -142,11 +144,12 @@ def _paths(path: Any, mode: str) -> list[str] | None:
 def recover(
     path: str | bytes | os.PathLike[str], action: str = "tell", format: str | None = None
 ) -> list[Recovery]:
-    """Say which updates of a file stopped midway; finish or undo them, or forget them.
+    """Return which updates of a file stopped midway; finish, undo or forget them.
 
-    `action` is "tell"; "recover", which is what opening the file does; "force", which does so even
-    if the file looks as if another program had changed it since; or "discard", which leaves the
-    file as it is, with some blocks changed and others not, and removes the journals.
+    `action` is "tell", which changes nothing; "recover", which finishes or undoes the updates, as
+    opening the file does; "force", which does so even if another program seems to have changed the
+    file since; or "discard", which removes the journals and leaves the file as it is, with some
+    blocks changed and others not.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -165,7 +168,7 @@ def recover(
 def evaluate(*views: Any) -> Any:
     """Return the data of several views, in the same tuples, lists and mappings.
 
-    What they share is computed once, and what they read is read once.
+    What the views have in common is computed once, and data are read once.
 
     >>> v = View([1.0, 3.0])
     >>> evaluate(v - v._mean(), {"mean": v._mean()})
@@ -206,7 +209,7 @@ def field(window: Any, /, **fields: Any) -> WindowSpec:
 
 
 def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> View:
-    """Return a view without data: a name, the shape with None for unknown lengths, and a dtype.
+    """Return a view without data: a name, a shape with None for unknown lengths, and a dtype.
 
     >>> x = symbol("x", shape=(None, 3), dtype="f4")
     >>> ((x + 1)[:5]._sum(axis=1))._shape()
@@ -216,7 +219,9 @@ def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> 
 
 
 def function(inputs: Any, outputs: Any) -> Function:
-    """Return a function of arrays: symbols as inputs, views or nested structures of them out.
+    """Return a function of arrays, made from symbols and from expressions of them.
+
+    The inputs are symbols. The outputs are views, in tuples, lists and mappings of any depth.
 
     >>> x, y = symbol("x", shape=None), symbol("y", shape=None)
     >>> f = function([x, y], {"sum": x + y, "all": (x._sum(), x * y)})
@@ -227,7 +232,7 @@ def function(inputs: Any, outputs: Any) -> Function:
 
 
 def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = None) -> View:
-    """Return rows of different shapes: of flat values as they lie there, or of a list of rows.
+    """Return rows of different shapes: parts of flat values, without a copy, or a list of rows.
 
     Row i has the values from `offsets[i]` to `offsets[i + 1]`, or as many as its length or its
     shape says.
@@ -243,7 +248,7 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
 def concat(*views: Any) -> View:
     """Return the views one after the other, their fields joined by name.
 
-    A space that is declared of a field in some of them has to be that of the rows of all.
+    If a space is declared for a field in some of them, the rows of all have to be laid out so.
 
     >>> concat(View([1, 2]), View([3]))[-2:]()
     array([2, 3])
@@ -259,10 +264,10 @@ def zip(
     _spaces: Mapping[str, Space] | None = None,
     **fields: Any,
 ) -> View:
-    """Return the record of views of one length, row by row: given by name, or f0, f1 and so on.
+    """Return the record of views of one length; those without a name are called f0, f1 and so on.
 
-    `_driver` names the field whose data are those of the whole; `_meta` has metadata by field, and
-    `_spaces` spaces.
+    `_driver` names the field that gives the record its length and rows, if lengths differ. `_meta`
+    has metadata by field, and `_spaces` spaces.
 
     >>> zip(x=[1, 2], y=View([3, 4]))[0]._asdict()
     {'x': np.int64(1), 'y': np.int64(3)}
@@ -279,8 +284,8 @@ def zip(
 def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
     """Return samples (arrays, numbers, texts, tuples, mappings of them, views) as one batch.
 
-    `pad` is a value to fill up with, a `Pad` that says how, or "ragged"; or a mapping of these by
-    field.  `device` names the library and the device that the arrays go to.
+    `pad` is a value to fill up with, a `Pad`, or "ragged"; or a mapping from fields to these.
+    `device` names a library and a device to which the arrays are moved.
 
     >>> collate([[1, 2], [3]], pad=0)
     array([[1, 2],

@@ -35,7 +35,7 @@ class LabelVerbs(BaseView):
     __slots__ = ()
 
     def _labels(self) -> Self:
-        """Return the labels: the distinct values in ascending order, without what is missing.
+        """Return the labels: the distinct values that are not missing, in ascending order.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._labels()()
@@ -45,10 +45,10 @@ class LabelVerbs(BaseView):
         return like(self, known or tables.distinct(node_of(self), False, labels=True))
 
     def _codes(self, labels: Any = None) -> Self:
-        """Return the number of each row's label among all labels, -1 where it is missing.
+        """Return the code of each row's label: its number among all labels, -1 if it is missing.
 
-        They stay the same in every part of the codes. `labels` are those to number by, such as
-        the labels of the training data; other labels get -1. `_meta["labels"]` has the labels.
+        Every part of the codes has the same numbers. `labels` are the labels to number, such as
+        those of the training data; other labels get -1. `_meta["labels"]` has the labels.
 
         >>> import dataview as dv
         >>> d = dv.View(label=["b", "a", "c", "b"])
@@ -65,7 +65,7 @@ class LabelVerbs(BaseView):
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
         """Return a column for each label: 1 where the row has it, else 0.
 
-        There are as many columns as labels, so these are read now, unless they are given.
+        The labels are read now, unless you give them, since their number is the number of columns.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a"])._onehot()()
@@ -92,9 +92,9 @@ class LabelVerbs(BaseView):
     def _group(self, by: Any, *, dropna: bool = True) -> tables.Grouped:
         """Return the rows grouped by label: pairs of label and view, and statistics of all groups.
 
-        `by` is the name of a field or a list of names, or labels of the rows, or a mapping that
-        gives such labels names. Rows that lack a label are in no group; with `dropna=False` they
-        are in the last one.
+        `by` is the name of a field or a list of names, or an array with a label for each row, or a
+        mapping from names to such arrays. Rows without a label are in no group; with `dropna=False`
+        they are in the last one.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])
@@ -114,10 +114,11 @@ class LabelVerbs(BaseView):
         return tables.Grouped(node_of(self), by, dropna, to_node, viewed)
 
     def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
-        """Return the fields with those of the row of `other` that has the same key.
+        """Return each row with the fields of the row of `other` that has the same key.
 
-        `on` names the key, or the key on each side. With `missing="mask"` rows without a partner
-        hold NaN, zero or an empty text, and a field `<key>_mask` is true where there is one.
+        `on` names the key, or the key on each side. A key that `other` lacks is an error; with
+        `missing="mask"` its row holds NaN, zero or an empty text, and a field `<key>_mask` is true
+        for the rows that have a partner.
 
         >>> import dataview as dv
         >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])
@@ -128,7 +129,7 @@ class LabelVerbs(BaseView):
         return like(self, tables.joined(node_of(self), node_from(other), on, missing))
 
     def _drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the first row of each value, or of each combination of some fields: read now.
+        """Return the first row of each value, or of each combination of fields; they are read now.
 
         >>> import dataview as dv
         >>> dv.View(np.array([3, 1, 3, 2, 1]))._drop_duplicates()()
@@ -141,9 +142,9 @@ class LabelVerbs(BaseView):
         return like(self, samplers.ordered(node, rows))
 
     def _drop(self, *names: str | Sequence[str]) -> Self:
-        """Return the record of all fields but these, or but a list of them.
+        """Return the record without these fields; a list of names is accepted, too.
 
-        Parts that cannot be read are dropped, too.
+        Parts of a file that cannot be read can be dropped in the same way.
 
         >>> import dataview as dv
         >>> dv.View(x=[1], y=[2], z=[3])._drop("y")._fields()

@@ -30,14 +30,14 @@ class LibraryVerbs(BaseView):
     ) -> None:
         """Write the view to a file or a folder, in blocks; it appears when all of it is written.
 
-        The suffix says in which format: `.h5`, `.zarr`, `.npz`, or `format="folder"` for a folder
-        of `.npy` files, keep all fields and their metadata, so that `dv.open(path)` gives an equal
-        view.  A file `.npy` is the array alone: a warning names fields and metadata that are
+        The suffix names the format.  `.h5`, `.zarr`, `.npz`, and a folder of `.npy` files with
+        `format="folder"`, keep all fields and their metadata, so that `dv.open(path)` gives an
+        equal view.  An `.npy` file has only the array: a warning names fields and metadata that are
         not in it, and a field that was replaced is an error.
 
         `compression` is a name such as "gzip", `chunks` a number of rows or the shape of a chunk;
         `rows_per_part` splits the files of a folder.  `progress=True` shows a bar; a function is
-        called with the bytes that are done, and with all.
+        called with the number of bytes that are written, and of all bytes.
         """
         formats.save(
             node_of(self),
@@ -55,11 +55,11 @@ class LibraryVerbs(BaseView):
         version: str | int | None = None,
         progress: Any = None,
     ) -> Self:
-        """Return the same view, which keeps rows that were computed: in memory, or all in a file.
+        """Return the same view, which keeps computed rows: in memory, or all rows in a file.
 
-        With a number, rows in memory of at most so many bytes are kept, those that were used last.
-        With a path, all rows are computed now and written, unless they are there; a relative path
-        is one under `dv.cache.root()`, and its end says the format: a folder without one.
+        With a number, the rows that were used last are kept in memory, up to this many bytes. With
+        a path, all rows are computed now and written, unless the file exists. A relative path is
+        one under `dv.cache.root()`. Its suffix says the format; without a suffix it is a folder.
         `version` is part of the name of the file: change it whenever the data change, or a function
         that computes them.
 
@@ -79,10 +79,10 @@ class LibraryVerbs(BaseView):
         return like(self, samples.cached(node_of(self), where))
 
     def _append(self, rows: Any) -> None:
-        """Add rows to the files that `dv.open(path, "r+")` has opened; the view has them then, too.
+        """Add rows to the files that `dv.open(path, "r+")` has opened, and to this view.
 
-        `.npy`, HDF5 and zarr grow.  Rows of a view with fields are a mapping, or a view with the
-        same fields: all fields get them, or none if one fails.  Other views keep their length.
+        `.npy`, HDF5 and zarr files can grow.  If the view has fields, the rows are a mapping or a
+        view with the same fields; if one field fails, none grows.  Other views keep their length.
         """
         with formats.one_at_a_time:
             node = formats.appended(node_of(self), unwrapped(rows))
@@ -90,10 +90,10 @@ class LibraryVerbs(BaseView):
             set_node(self, node)
 
     def _refresh(self) -> None:
-        """Take the parts that have appeared in the folder since it was opened as parts.
+        """Add the parts that have appeared in the folder since it was opened as parts.
 
-        Those that are known are not opened again.  The view has the rows of the others then, too;
-        views that were taken of it before keep theirs.
+        The known parts are not opened again.  This view gets the rows of the new parts; views that
+        were taken of it before keep their rows.
         """
         node = formats.refreshed(node_of(self))
         self.__dict__.clear()
@@ -102,8 +102,8 @@ class LibraryVerbs(BaseView):
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.
 
-        A view of a closed file says so when its data are asked for.  Files that you have opened
-        yourself stay open.  `with dv.open(path) as d:` closes at the end of the block.
+        Reading a view of a closed file is an error that says so.  Files that you have opened
+        yourself stay open.  `with dv.open(path) as d:` closes the files at the end of the block.
         """
         formats.close(node_of(self))
 
@@ -116,26 +116,26 @@ class LibraryVerbs(BaseView):
     # --- objects of other libraries ----------------------------------------------------------
 
     def _to_torch(self, device: Any = None, *, copy: bool | None = None) -> Any:
-        """Return the data as a torch tensor, a record's as a dict of tensors.
+        """Return the data as a torch tensor; for a record, as a dict of tensors.
 
-        A tensor shares memory that can be written, unless `copy=True`; else it holds a copy.
+        A tensor shares memory that can be written, unless `copy=True`; otherwise it has a copy.
         """
         return exchange.to_torch(node_of(self), device, copy)
 
     def _to_pandas(self) -> Any:
         """Return the data as a pandas DataFrame with a column for each field, or as a Series.
 
-        A field of several numbers a row becomes columns `name_0`, `name_1` and so on. What a mask
-        says is missing in a column is NA, NaN, NaT or None there, and the mask is no column.
+        A field with several numbers per row becomes columns `name_0`, `name_1` and so on. Values
+        that a mask marks as missing become NA, NaN, NaT or None, and the mask is not a column.
         """
         return exchange.to_pandas(node_of(self))
 
     def _to_xarray(self, dims: Sequence[str] | None = None) -> Any:
-        """Return the data as an xarray DataArray, a record's as a Dataset; `dims` names axes."""
+        """Return the data as an xarray DataArray, a record as a Dataset; `dims` names the axes."""
         return exchange.to_xarray(node_of(self), dims)
 
     def _to_dask(self, chunks: Any = None) -> Any:
-        """Return a dask array that reads the view when computed, of a record a dict of them."""
+        """Return a dask array that reads the view when computed; for a record, a dict of them."""
         return exchange.to_dask(node_of(self), chunks)
 
     # --- protocols of arrays -----------------------------------------------------------------

@@ -151,7 +151,7 @@ class Operators(BaseView):
         return like(self, numpy_functions.astype(node_of(self), dtype, casting))
 
     def _reshape(self, *shape: Any, order: str = "C") -> Self:
-        """Return the elements under another shape: writes pass through it.
+        """Return the elements in another shape; writes to it change the data.
 
         >>> import dataview as dv
         >>> dv.View(np.arange(6))._reshape(-1, 3)[1]()
@@ -161,7 +161,7 @@ class Operators(BaseView):
         return like(self, layout.reshaped(node_of(self), wanted, order))
 
     def _transpose(self, *axes: Any) -> Self:
-        """Return the axes in another order, reversed if none is given: writes pass through it.
+        """Return the axes in another order, by default reversed; writes to it change the data.
 
         >>> import dataview as dv
         >>> dv.View(np.zeros((2, 3, 4)))._transpose(1, 0, 2)._shape()

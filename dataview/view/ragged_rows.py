@@ -25,7 +25,7 @@ class RaggedVerbs(BaseView):
     __slots__ = ()
 
     def _lengths(self) -> Self:
-        """Return the length of each ragged row; of rows with several ragged axes, of each axis.
+        """Return the length of each ragged row, or its lengths along several ragged axes.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3], []])._lengths()()
@@ -34,10 +34,10 @@ class RaggedVerbs(BaseView):
         return like(self, samples.lengths(node_of(self)))
 
     def _windows(self, size: int, step: int = 1) -> Self:
-        """Return all windows of `size` rows, `step` rows apart; writes pass through them.
+        """Return all windows of `size` rows, `step` rows apart; writes to them change the data.
 
-        What does not fill a window at the end is in none. Of ragged rows, these are windows of
-        their values, none of which reaches into another row.
+        Rows at the end that do not fill a window are left out. Windows of a ragged field are
+        windows of the values of each row.
 
         >>> import numpy as np
         >>> import dataview as dv
@@ -57,11 +57,11 @@ class RaggedVerbs(BaseView):
         length: bool = False,
         mask: bool = False,
     ) -> Self:
-        """Return ragged rows filled up to one length, or those of the ragged fields of a record.
+        """Return ragged rows filled up to one length; of a record, the rows of all ragged fields.
 
-        This is the length of the longest row, a multiple of `multiple`, or `to`; longer rows are an
-        error, unless `truncate` cuts their end (or their beginning: "left"). `length` and `mask`
-        bring fields of these names, with the name of a field before them.
+        The length is that of the longest row, rounded up to a multiple of `multiple`, or `to`.
+        Longer rows are an error, unless `truncate` cuts their end (or their beginning: "left").
+        `length` and `mask` add fields `<name>_length` and `<name>_mask`.
 
         >>> import dataview as dv
         >>> d = dv.View(tokens=[[1, 2], [3], []])

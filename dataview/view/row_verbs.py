@@ -21,11 +21,11 @@ class RowVerbs(BaseView):
     __slots__ = ()
 
     def _take(self, rows: Any) -> Self:
-        """Return these rows, in this order, as often as they are named."""
+        """Return these rows, in this order; a row may be named several times."""
         return cast(Self, cast(Any, self)[samplers.as_numbers(np.asarray(evaluated(rows)))])
 
     def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> Self:
-        """Return the rows in an order made from the seed; no index is stored for many rows.
+        """Return all rows in a random order that follows from the seed; long orders are not stored.
 
         A stream is shuffled within a pool of its next samples.
 
@@ -39,8 +39,8 @@ class RowVerbs(BaseView):
     def _sorted(self, by: Any = None, reverse: bool = False) -> Self:
         """Return the rows in ascending order of fields, of other data, or of their own values.
 
-        Rows with equal values keep their order. The order is of the data as they are now, and is
-        found when it is first needed.
+        Rows with equal values keep their order. The order is that of the data as they are now; it
+        is computed when it is first needed.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[3, 1, 2], y=["a", "b", "c"])
@@ -54,8 +54,8 @@ class RowVerbs(BaseView):
     def _filter(self, condition: Any) -> Self:
         """Return the rows where a mask is true, or the samples that a function accepts.
 
-        A function makes a view of unknown length, read in order; `_probe()` counts its samples.
-        Like a statistic, the choice is of the data as they are now: the function is called when a
+        With a function, the length of the view is unknown, and it is read in order; `_probe()`
+        counts its samples. The function chooses from the data as they are now: it is called when a
         sample is first needed, and at the latest before a write changes what it may read.
 
         >>> import dataview as dv
@@ -74,9 +74,9 @@ class RowVerbs(BaseView):
     def _split(self, *sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
-        They are given one by one or as a list.  Without a `seed` the rows keep their order, so
-        sorted rows need one. `by` names a field of labels of which each part gets its share, and so
-        of the rows without a label; they are read when a row is first needed.
+        Give the sizes one by one or as a list.  Without a `seed` the rows keep their order, so
+        sorted rows need a seed. `by` names a field of labels: each part gets its share of the rows
+        of each label, and of those without one. Labels are read when a row is first needed.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
@@ -96,12 +96,12 @@ class RowVerbs(BaseView):
         groups: Any = None,
         validation: bool = False,
     ) -> list[tuple[Self, ...]]:
-        """Return k pairs (training rows, test rows); each row is tested once.
+        """Return k pairs (training rows, test rows); each row is in the test rows of one pair.
 
-        With `validation` they are triples: the validation rows, those of the next test, stand
-        between. `by` names a field of labels of which each part gets its share; with `groups` no
-        group is in two parts, and without k each pair leaves one group out. The groups are read
-        now, since the lengths of the parts follow from them.
+        With `validation` they are triples (training, validation, test); the validation rows are the
+        test rows of the next triple. `by` names a field of labels, of which each part gets its
+        share. With `groups` no group is in two parts, and without k each pair tests one group.
+        Groups are read now, since the lengths of the parts depend on them.
 
         >>> import dataview as dv
         >>> [test().tolist() for _, test in dv.View(np.arange(7))._folds(3)]
@@ -121,7 +121,7 @@ class RowVerbs(BaseView):
         return [tuple(map(viewed, fold)) for fold in parts]
 
     def _repeat(self, n: float = math.inf) -> Self:
-        """Return the rows n times over, or without end."""
+        """Return the rows n times, or without end."""
         return like(self, samplers.repeated(node_of(self), n))
 
     # --- batches -----------------------------------------------------------------------------
@@ -167,10 +167,10 @@ class RowVerbs(BaseView):
 
     @explained("d._get((space, name))")
     def _get(self, spec: Any) -> Any:
-        """Return what data specifications ask for: views of fields, each as one batch of a space.
+        """Return the views that data specifications ask for, each as one batch of a space.
 
-        `spec` is a pair of a space and the name of a field; of a CompositeSpace, and a tuple of
-        them, it is a tuple of views. Nothing is read.
+        `spec` is a pair of a space and the name of a field; the result is then one view. For a
+        CompositeSpace and a tuple of names it is a tuple of views. Nothing is read.
 
         >>> import dataview as dv
         >>> d = dv.View(image=np.arange(8).reshape(2, 4), label=[1, 0])

@@ -26,7 +26,7 @@ class StatisticVerbs(BaseView):
     __slots__ = ()
 
     def _sum(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return the sum over some axes: lazy, and constant once its value was needed.
+        """Return the sum over some axes; it is lazy, and keeps its value once it was computed.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
@@ -39,7 +39,7 @@ class StatisticVerbs(BaseView):
         return _reduced(self, "prod", axis, keepdims, where)
 
     def _mean(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return the mean over some axes, exact to the last digits however many rows there are."""
+        """Return the mean over some axes, exact to the last digits for any number of rows."""
         return _reduced(self, "mean", axis, keepdims, where)
 
     def _var(
@@ -62,7 +62,7 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the smallest element over some axes, and of `initial`, which `where` needs."""
+        """Return the minimum of the elements, over some axes and of `initial`; `where` needs it."""
         return _extreme(self, "min", axis, keepdims, initial, where)
 
     def _max(
@@ -73,15 +73,15 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the greatest element over some axes, and of `initial`, which `where` needs."""
+        """Return the maximum of the elements, over some axes and of `initial`; `where` needs it."""
         return _extreme(self, "max", axis, keepdims, initial, where)
 
     def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return where the smallest element is, over one axis or over all."""
+        """Return the position of the smallest element, over one axis or over all."""
         return _reduced(self, "argmin", axis, keepdims)
 
     def _argmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return where the greatest element is, over one axis or over all."""
+        """Return the position of the greatest element, over one axis or over all."""
         return _reduced(self, "argmax", axis, keepdims)
 
     def _any(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
@@ -103,7 +103,7 @@ class StatisticVerbs(BaseView):
     ) -> Self:
         """Return quantiles over some axes, exact in a bounded memory; `q` is one or an array.
 
-        `approx=True` reads once, and of many rows a sample: 65536 rows or more, up to a million.
+        `approx=True` reads the data once; of many rows it reads a sample of 65536 to a million.
 
         >>> import dataview as dv
         >>> dv.View([[1.0, 5.0], [2.0, 6.0], [4.0, 7.0]])._quantile([0, 0.5], axis=0)()
@@ -126,7 +126,7 @@ class StatisticVerbs(BaseView):
     # --- without what is missing --------------------------------------------------------------
 
     def _nansum(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the sum of what is not NaN.
+        """Return the sum of the elements that are not NaN.
 
         >>> import dataview as dv
         >>> dv.View([[1.0, np.nan], [2.0, 5.0]])._nansum(axis=0)()
@@ -135,19 +135,19 @@ class StatisticVerbs(BaseView):
         return _reduced(self, "nansum", axis, keepdims)
 
     def _nanprod(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the product of what is not NaN."""
+        """Return the product of the elements that are not NaN."""
         return _reduced(self, "nanprod", axis, keepdims)
 
     def _nanmean(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the mean of what is not NaN."""
+        """Return the mean of the elements that are not NaN."""
         return _reduced(self, "nanmean", axis, keepdims)
 
     def _nanvar(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
-        """Return the variance of what is not NaN."""
+        """Return the variance of the elements that are not NaN."""
         return _reduced(self, "nanvar", axis, keepdims, ddof=ddof)
 
     def _nanstd(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Self:
-        """Return the standard deviation of what is not NaN."""
+        """Return the standard deviation of the elements that are not NaN."""
         return _reduced(self, "nanstd", axis, keepdims, ddof=ddof)
 
     def _nanmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
@@ -159,22 +159,22 @@ class StatisticVerbs(BaseView):
         return _reduced(self, "nanmax", axis, keepdims)
 
     def _nanargmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return where the smallest element is that is not NaN."""
+        """Return the position of the smallest element that is not NaN."""
         return _reduced(self, "nanargmin", axis, keepdims)
 
     def _nanargmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return where the greatest element is that is not NaN."""
+        """Return the position of the greatest element that is not NaN."""
         return _reduced(self, "nanargmax", axis, keepdims)
 
     def _nanmedian(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the median of what is not NaN or NaT."""
+        """Return the median of the elements that are not NaN or NaT."""
         of_present = partial(median, axis=axis, keepdims=keepdims, without_missing=True)
         return like(self, asked(of_present, node_of(self)))
 
     def _nanquantile(
         self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
     ) -> Self:
-        """Return quantiles of what is not NaN or NaT.
+        """Return quantiles of the elements that are not NaN or NaT.
 
         >>> import dataview as dv
         >>> dv.View([1.0, np.nan, 5.0, 2.0])._nanquantile([0, 0.5])()
@@ -185,10 +185,10 @@ class StatisticVerbs(BaseView):
         return _reduced(self, "quantile", axis, keepdims, **options)
 
     def _fillna(self, value: Any) -> Self:
-        """Return the elements with a value, such as a statistic, in place of NaN, NaT and None.
+        """Return the elements with a value, such as a statistic, in place of missing ones.
 
-        Of a column of integers or truth values in a table, it is in place of what its mask says is
-        missing.  It is computed; `d.x[:] = d.x._fillna(0)` fills the data themselves.
+        NaN, NaT and None are missing, and what the mask of a column marks.  The result is computed
+        and the data stay as they are; `d.x[:] = d.x._fillna(0)` fills the data.
 
         >>> import dataview as dv
         >>> d = dv.View([1.0, np.nan, 5.0])
@@ -198,7 +198,7 @@ class StatisticVerbs(BaseView):
         return like(self, filled_in(node_of(self), argument(value)))
 
     def _isna(self) -> Self:
-        """Return where values are missing: NaN, NaT, None, and what the mask of a column says.
+        """Return where values are missing: NaN, NaT, None, or marked by the mask of a column.
 
         >>> import dataview as dv
         >>> dv.View([1.0, np.nan, 5.0])._isna()()
@@ -207,7 +207,7 @@ class StatisticVerbs(BaseView):
         return cast(Self, ~cast(Any, like(self, known(node_of(self), "_isna"))))
 
     def _notna(self) -> Self:
-        """Return where there are values: neither NaN, NaT and None, nor missing by a mask.
+        """Return where values are not missing: not NaN, NaT or None, nor marked by a mask.
 
         >>> import dataview as dv
         >>> dv.View(["a", None, "b"])._notna()()
@@ -216,9 +216,9 @@ class StatisticVerbs(BaseView):
         return like(self, known(node_of(self), "_notna"))
 
     def _dropna(self, *names: str | Sequence[str]) -> Self:
-        """Return the rows in which nothing is missing, in any field or in these: found now.
+        """Return the rows without a missing value, in any field or in these; they are found now.
 
-        What a field `<name>_mask` of truth values beside a field says is missing, is missing.
+        Values that a field `<name>_mask` of bools beside a field marks as missing count, too.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])
@@ -233,8 +233,8 @@ class StatisticVerbs(BaseView):
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
-        They are lazy, and their number is unknown until they are read; `_probe()` reads them.
-        What is missing (None, NaN, NaT) is one value, the last.
+        They are lazy, and their number is unknown until they are computed; `_probe()` computes it.
+        All missing values (None, NaN, NaT) count as one value, the last.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()
@@ -245,8 +245,8 @@ class StatisticVerbs(BaseView):
     def _describe(self, columns: bool = False) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
 
-        One pass reads everything; `≈` marks estimates from a sample of many rows. With `columns`
-        each column of a field has a line of its own.
+        One pass reads everything. If there are many rows, `≈` marks estimates from a sample. With
+        `columns` each column of a field has its own line.
 
         >>> import dataview as dv
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]

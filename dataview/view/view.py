@@ -169,9 +169,9 @@ class View(
         return as_tuples(self._asdict())
 
     def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
-        """Return the view over the data given for its symbols, all of them or some.
+        """Return the view with data in place of its symbols, all of them or some.
 
-        The data must have the shape that the symbol declares; an array is cast to its dtype if
+        The data must have the shape that the symbol declares. An array of another dtype is cast if
         NumPy's rule `same_kind` allows it.
 
         >>> import dataview as dv
@@ -191,7 +191,7 @@ class View(
     # --- data in ---------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
-        """Write a value into the data of the view; if this fails, the old data are put back.
+        """Write a value into the data of the view; if this fails, the old values are put back.
 
         >>> a = np.zeros(4, int)
         >>> View(a)[[0, 2]]._write(7); a
@@ -282,9 +282,9 @@ class View(
         set_node(self, node, parent, key)
 
     def _select(self, *names: str | Sequence[str]) -> View:
-        """Return the record of these fields, in this order, and behind them masks of their gaps.
+        """Return the record of these fields, in this order, followed by the masks of their gaps.
 
-        A list of names is taken, too.
+        A list of names is accepted, too.
 
         >>> View(x=[1], y=[2], z=[3])._select("z", "x")._fields()
         ('z', 'x')
@@ -313,7 +313,7 @@ class View(
         return viewed(with_fields(node, fields))
 
     def _readonly(self) -> View:
-        """Return the same view such that nothing can be changed through it."""
+        """Return the same view, through which nothing can be changed."""
         return viewed(read_only(node_of(self)))
 
     # --- about -----------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class View(
     def _shape(self) -> tuple[Any, ...]:
         """Return the shape of the data: None for a length that is unknown, `math.inf` for no end.
 
-        Of samples that were not looked at nothing is known: their shape is `...`.
+        If no sample has been looked at, `...` stands for the shape of a sample.
 
         >>> View(lambda number: [number], _length=3)._shape()
         (3, Ellipsis)
@@ -349,7 +349,7 @@ class View(
         return lengths.width(node_of(self))
 
     def _dtype(self) -> np.dtype[Any] | None:
-        """Return the dtype of the data, None if only reading would show it."""
+        """Return the dtype of the data, None if only reading would tell."""
         return node_of(self).dtype
 
     def _nbytes(self) -> int | None:
@@ -395,9 +395,9 @@ class View(
     def _probe(self) -> View:
         """Read a few samples, and return a new view that knows shape, dtype and fields.
 
-        These are the first two, the middle and the last sample, and the first four of a stream. If
-        they differ in length, the field is ragged; the dtype is one that holds them all, if there
-        is one. All others have to be like them; `_fields=` declares what else there is.
+        These are the first two, the middle and the last sample; of a stream, the first four. If
+        they differ in length, the field is ragged. If there is a dtype that can hold them all, it
+        is the dtype of the field. All other samples have to be like them; `_fields=` declares more.
 
         >>> View(lambda number: [number] * number, _length=9)._probe()
         View (9, ?) int64, function
@@ -463,7 +463,7 @@ class View(
         """Return the results of a function, or of a list of functions in turn, for each row.
 
         The function gets a read-only view of the row and returns data, or a mapping of fields.
-        With a seed it also gets a random generator, the row's own.
+        With a seed it also gets a random generator for this row.
 
         >>> d = View(x=[1, 2, 3], y=[4, 5, 6])
         >>> d._map(lambda s: s.x() + s.y())[1:]()
@@ -484,9 +484,9 @@ class View(
         seed: Any = None,
         batch_size: int = samples.BATCH,
     ) -> View:
-        """Return the results of a function of blocks of rows, which makes one row of each row.
+        """Return the results of a function of blocks of rows, which returns a row for each row.
 
-        A row's result must not depend on the other rows of its block, since the cuts may change.
+        The result for a row must not depend on the other rows of its block: blocks may differ.
         With a seed the function also gets a list of random generators, one for each row.
 
         >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()

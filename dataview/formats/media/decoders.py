@@ -154,9 +154,9 @@ def register_decoder(
     """Have `dv.open` decode files with a suffix, alone and in folders.
 
     `decode(path)` returns an array; `header(path)` returns its shape and dtype without decoding.
-    Without that, the first file, the last and two between are decoded to learn it.  `field` is the
-    name under which a folder of such files has them.  A decoder takes the place of an earlier one
-    of that suffix.  Functions of the top level of a module reach other processes.
+    Without `header`, the first file, the last and two between are decoded to find them.  `field` is
+    the name of the field that a folder of such files has.  A decoder replaces an earlier one for
+    the same suffix.  Other processes can use functions at the top level of a module.
 
     >>> import pathlib, tempfile
     >>> import numpy as np
