@@ -11,6 +11,7 @@ import re
 import pytest
 
 import dataview as dv
+from benchmarks import plots
 from package import ROOT, verbs
 
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
@@ -64,6 +65,13 @@ def test_every_verb_is_described_with_its_arguments(verb):
         assert [name for name in required if re.search(rf"\b{name}\b(?!=)", written)] == required
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "doc").glob("*.rst")), ids=lambda page: page.stem)
+def test_no_first_cell_of_a_table_goes_on_in_another_row(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.findall(r"^``[^`]*,``  .*", text, re.M)
+    assert not re.findall(r"^[^\s(](?:(?!  )[^\n(])*,  +\S.*", text, re.M)
+
+
 def test_the_grammar_has_the_options_of_the_class():
     options = {
         name
@@ -110,6 +118,17 @@ def test_a_line_of_the_reference_has_the_arguments(name):
 def test_the_page_on_loading_speaks_of_every_option():
     options = inspect.signature(dv.View._loader).parameters.keys() - {"self"}
     assert options == {name for name in options if re.search(rf"\b{name}=", LOADING)}
+
+
+def test_each_plot_is_drawn_from_the_table_above_it():
+    page = plots.PAGE.read_text(encoding="utf-8")
+    drawn = {path: plots.plot(table) for path, table in plots.tables(page)}
+    stored = {
+        f"_static/{file.name}": file.read_text(encoding="utf-8")
+        for file in (plots.DOC / "_static").glob("performance-*.svg")
+    }
+    assert stored == drawn, "after a change of a table: python tests/benchmarks/plots.py"
+    assert len(drawn) >= 5
 
 
 def test_the_readme_has_its_two_commands():
