@@ -30,7 +30,7 @@ color:var(--jp-content-font-color1,inherit);--dataview:var(--jp-brand-color1,#15
 font-weight:normal;white-space:pre}
 .dataview.dataview .n{text-align:right}
 .dataview th,.dataview i{font-style:normal;opacity:.7}
-.dataview img{image-rendering:pixelated;margin-right:3px}
+.dataview img{image-rendering:pixelated;margin:0 3px 3px 0}
 .dataview summary{cursor:pointer;opacity:.7}
 .dataview .drawn{display:block!important}
 .dataview .plain{display:none}
