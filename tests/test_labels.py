@@ -935,3 +935,39 @@ def test_keys_with_gaps_are_joined_with_nothing(dtype, tmp_path):
         KeyError, match=r"row 1 has the k (None|nan), which is not among the 2 keys"
     ):
         a[:3]._join(b, on="k").y()
+
+
+# -------------------- displays --------------------
+
+
+def test_distinct_values_and_their_counts_are_shown():
+    d = dv.View(label=["dog", "cat", "dog"], size=[2.0, np.nan, 2.0])
+    assert repr(d.label._counts()) == (
+        "View (2,) {value, count}, computed\n"
+        "  value  count\n"
+        "  <U3    int64\n"
+        "  cat        1\n"
+        "  dog        2"
+    )
+    assert repr(d.size._unique()) == "View (2,) float64, computed\n  2.0 nan"
+    assert repr(d.label._counts().count) == "View (2,) int64, computed\n  1 2"
+    codes = dv.View([1, 0, 1])._with_meta(labels=("cat", "dog"))
+    assert "dog        2" in repr(codes._counts()) and "(?,)" in repr((codes + 0)._unique())
+    assert "<td>dog</td>" in d.label._counts()._repr_html_()
+
+
+def test_many_values_are_shown_only_when_they_are_known(monkeypatch):
+    monkeypatch.setattr("dataview.show.values.SORTED", 3)
+    many, few = dv.View([3, 1, 3, 2])._counts(), dv.View([3, 1, 3])._counts()
+    mapped = dv.View([1, 2])._map(lambda row: row() * 2, shape=(), dtype=int)._unique()
+    assert "(?,)" in repr(many) and "(2,)" in repr(few) and "(?,)" in repr(mapped)
+    assert many.count().tolist() == [1, 1, 2] and mapped().tolist() == [2, 4]
+    assert "      3      2" in repr(many)
+
+
+def test_a_display_leaves_an_error_to_who_uses_the_values():
+    codes = dv.View([0, 7])._with_meta(labels=("a", "b"))
+    for found in (codes._counts(), dv.View(np.array([1, "a", None], object))._unique()):
+        assert "(?,)" in repr(found)
+        with pytest.raises((ValueError, TypeError)):
+            found()

@@ -22,6 +22,7 @@ from dataview.plan.kinds import (
     Sampled,
     Select,
     Stored,
+    known_shape,
     nbytes_of,
     size_of,
 )
@@ -31,9 +32,13 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
 from dataview.sources import ArraySource
+from dataview.tables import Distinct
 
 READ_BYTES = 1 << 24
 """A table of groups is found for a display if that reads at most so many bytes."""
+
+SORTED = 1 << 16
+"""Distinct values are found for a display among at most so many in memory."""
 
 COPIED_BYTES = 1 << 18
 """Rows that are no alias of memory are shown if they have at most so many bytes."""
@@ -137,6 +142,9 @@ def is_shown(node: Node) -> bool:
 
 
 def _is_of_table(part: Any) -> bool:
+    if isinstance(part, Distinct):
+        node = part.table.node
+        return node is None or all(map(_has_few, _arrays(node)))
     source = part.source if isinstance(part, Stored) else None
     if not isinstance(source, PhotographSource) or not source.photograph.is_shown:
         return False
@@ -147,9 +155,17 @@ def _is_quick(node: Node | None) -> bool:
     """Whether little is read for a table, and no function of a user is called."""
     if node is None or any(isinstance(part, (Mapped, Sampled)) for part in below([node])):
         return False
-    parts = [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
-    sizes = [nbytes_of(part) for part in parts]
+    sizes = [nbytes_of(part) for part in _arrays(node)]
     return all(size is not None for size in sizes) and sum(filter(None, sizes)) <= READ_BYTES
+
+
+def _has_few(node: Node) -> bool:
+    """Whether the values of a node are in memory, and few enough to look for distinct ones."""
+    return in_memory(node) and size_of(known_shape(node)) <= SORTED
+
+
+def _arrays(node: Node) -> list[Node]:
+    return [field(node, name) for name in node.fields] if isinstance(node, Record) else [node]
 
 
 def _is_known(map_: Any) -> bool:

@@ -22,11 +22,12 @@ from dataview.tables.labels import (
 from dataview.tables.missing import count_missing, filled_in, known, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
-from dataview.tables.unique import distinct
+from dataview.tables.unique import Distinct, distinct
 
 __all__ = [
     "LABELS",
     "MISSING",
+    "Distinct",
     "Grouped",
     "check_no_order",
     "checked_codes",

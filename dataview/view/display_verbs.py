@@ -161,8 +161,12 @@ def _asked(view: BaseView) -> Node | None:
     """
     node = node_of(view)
     is_once = isinstance(node, samples.Stream) and not node.samples.restarts
-    is_asked = show.is_shown(node) or (is_seen(view) and not is_once)
-    return declare.freeze(node) if is_asked else None
+    if is_seen(view) and not is_once:
+        return declare.freeze(node)
+    try:
+        return declare.freeze(node) if show.is_shown(node) else None
+    except Exception:  # it is raised where the table is used
+        return None
 
 
 def _count(n: Any) -> int:

@@ -23,6 +23,7 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import select
+from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
@@ -273,6 +274,15 @@ def evaluated(value: Any) -> Any:
         return value()
     check_gradient(value)
     return value
+
+
+def converted(node: Node, found: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return the data of a node in another dtype, as NumPy asks for them."""
+    try:
+        return found.astype(dtype)
+    except TypeError:
+        check_array(node, f"an array of {np.dtype(dtype)}")
+        raise
 
 
 def names_in(names: Sequence[Any]) -> tuple[str, ...]:

@@ -35,7 +35,6 @@ from dataview.index import (
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.fields import check_declared
 from dataview.plan.gaps import renamed, with_masks
-from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -148,11 +147,7 @@ class View(
             return found
         if copy is False:
             raise ValueError(f"the data is {found.dtype}: to have it as {dtype} it must be copied")
-        try:
-            return found.astype(dtype)
-        except TypeError:
-            check_array(node_of(self), f"an array of {np.dtype(dtype)}")
-            raise
+        return face.converted(node_of(self), found, dtype)
 
     def _asdict(self) -> dict[str, Any]:
         """Return the fields' data by name, nested as they are.
