@@ -25,13 +25,13 @@ def download(
 ) -> pathlib.Path:
     """Return the path of a downloaded file; it is fetched if it is not there.
 
-    The file is kept below the root, by a name that follows from the URL.  It appears there when
-    all of it has arrived and, if `sha256` is given, has this sum; it is fetched once, however many
-    threads and processes ask for it.  `timeout` is how many seconds a server may be silent.  An
-    attempt that fails is repeated, or goes on where it stopped, until nothing has arrived for
-    `deadline` seconds.  `progress=True` shows a bar; a function is told the bytes that are done,
-    and of how many.  `storage_options` are for fsspec, which reads URLs of other schemes than http
-    and https.
+    The file is kept below the root, under a name that follows from the URL.  It appears there when
+    all of it has arrived and, if `sha256` is given, has this checksum.  It is fetched once, however
+    many threads and processes ask for it.  `timeout` is how many seconds a server may be silent.
+    An attempt that fails is repeated, or continued where it stopped, until nothing has arrived for
+    `deadline` seconds.  `progress=True` shows a bar; a function is called with the number of bytes
+    that have arrived, and of all bytes.  `storage_options` are passed to fsspec, which reads URLs
+    of other schemes than http and https.
     """
     if not isinstance(url, str) or not is_url(url):
         raise ValueError(f"download takes a URL, such as 'https://host/file'; got {url!r}")

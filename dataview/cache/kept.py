@@ -48,10 +48,10 @@ _limit = _Limit()
 
 
 def set_limit(bytes: int | None = None, disk: float | None = None) -> None:
-    """Keep copies of so many bytes from now on, as long as so much of the disk is used at most.
+    """Limit the copies from now on: to so many bytes in all, and a used share of the disk.
 
-    With None, it is 64 GB, and 0.8 of the disk.  The next file that is fetched makes room.  A disk
-    that is fuller on account of others keeps no file from being fetched.
+    With None, the limits are 64 GB and 0.8 of the disk.  Copies are removed when the next file is
+    fetched.  A file is fetched even if other files fill the disk beyond the limit.
     """
     if bytes is not None and (not isinstance(bytes, int) or bytes < 0):
         raise ValueError(f"set_limit: bytes is a number of bytes; got {bytes!r}")
@@ -100,7 +100,7 @@ class _Entry(NamedTuple):
 
 
 def info() -> Info:
-    """Return which copies of remote files are kept, how many bytes they have, and how many may be.
+    """Return which copies of remote files are kept, how many bytes they have, and the limit.
 
     >>> isinstance(info().bytes, int)
     True
@@ -114,7 +114,7 @@ def info() -> Info:
 
 
 def clear(url: str | None = None) -> int:
-    """Remove the copies that nobody uses, of one URL or all; return how many bytes they had."""
+    """Remove the copies that no view uses, of one URL or of all; return how many bytes they had."""
     folder = _folder()
     if not folder.exists():
         return 0

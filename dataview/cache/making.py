@@ -27,12 +27,12 @@ def make_or_load(
     creator: Callable[[pathlib.Path], Any],
     loader: Callable[[pathlib.Path], Any],
 ) -> Any:
-    """Return what a file has, by `loader(path)`, or make the file by `creator(new_path)`.
+    """Return the data of a file, by `loader(path)`, or make the file by `creator(new_path)`.
 
-    A relative path is one under the root.  The creator makes a file or a folder at the path that
-    it is given, which is free and ends as `path` does, and returns the data; its file is moved to
-    `path` afterwards.  However many threads and processes ask for a path, one creates it, and the
-    others wait and load it.  If the creator fails, nothing is left of what it has made.
+    A relative path is one under the root.  The creator gets a free path that ends as `path` does,
+    makes a file or a folder there, and returns the data; the file is then moved to `path`.  If
+    several threads and processes ask for a path, one of them creates it, and the others wait and
+    load it.  If the creator fails, nothing is left of its file.
     """
     for name, function in (("creator", creator), ("loader", loader)):
         if not callable(function):

@@ -15,8 +15,8 @@ _chosen: list[pathlib.Path] = []
 def root() -> pathlib.Path:
     """Return the folder in which everything is kept; it is made when something is put there.
 
-    It is the one given to `set_root`, or else the one that the environment variable
-    `DATAVIEW_ROOT` names, or else the folder that the system has for what programs keep.
+    It is the folder given to `set_root`, or else the one that the environment variable
+    `DATAVIEW_ROOT` names, or else the folder `dataview` in the system's cache folder.
     """
     if _chosen:
         return _chosen[0]
@@ -25,7 +25,7 @@ def root() -> pathlib.Path:
 
 
 def set_root(path: str | os.PathLike[str] | None) -> None:
-    """Keep everything in this folder from now on, in this process; with None, choose anew."""
+    """Keep everything in this folder from now on, in this process; None chooses the default one."""
     if path is not None and (not isinstance(path, (str, os.PathLike)) or not os.fspath(path)):
         raise TypeError(f"set_root takes the path of a folder, or None; got {path!r}")
     _chosen[:] = [] if path is None else [_whole(path)]

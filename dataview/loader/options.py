@@ -83,10 +83,10 @@ class Options:
 
     Which samples, in which order:
 
-    - `sampler`: a name, one of `dv.samplers`, rows or a function; a loader also by field or index
-    - `seed`: what all random numbers follow from: an integer, a text, or several of them
+    - `sampler`: a name, one of `dv.samplers`, rows, a function; in loaders also by field or index
+    - `seed`: determines all random numbers: an integer, a text, or several of them
     - `epoch`: the epoch whose order and random numbers the batches have
-    - `pool`: of a stream: how many samples are shuffled together, or how many bytes, as "64MB"
+    - `pool`: for a stream: how many samples are shuffled together, or how many bytes, as "64MB"
 
     How batches are made:
 
@@ -98,36 +98,36 @@ class Options:
 
     In which form they are handed out:
 
-    - `fields`: which to read: a name gives arrays, a tuple tuples, a list or a mapping mappings
-    - `spec`: what a batch is to be, as a pair of a space of `dv.spaces` and the name of a field
+    - `fields`: the fields to read: a name gives arrays, a tuple tuples, a list or mapping mappings
+    - `spec`: the layout of a batch: a pair of a space of `dv.spaces` and the name of a field
     - `device`: where arrays go: None for NumPy, a library's device, or its name as "torch:cuda:0"
 
     Epochs:
 
-    - `num_samples`: how many samples an epoch has; None is for all
-    - `num_batches`: how many batches an epoch has; None is for all
-    - `repeat`: whether the loop goes on from one epoch to the next, without end
+    - `num_samples`: how many samples an epoch has; None means all
+    - `num_batches`: how many batches an epoch has; None means all
+    - `repeat`: whether the loop continues from one epoch to the next, without end
     - `straddle`: with `repeat`: whether a batch may begin in one epoch and end in the next
 
     Several ranks:
 
     - `shard`: (rank, ranks): which part of each epoch this loader has
-    - `even`: what becomes of samples too few for all ranks: "short", "drop" or "pad"
+    - `even`: what to do with samples too few for all ranks: "short", "drop" or "pad"
 
     Workers:
 
-    - `workers`: how many threads or processes make batches ahead; with 0 the loop makes them
-    - `kind`: what workers are: "thread", or "process" for functions in pure Python
-    - `prefetch`: how many more batches are made ahead; without workers, in one thread
+    - `workers`: how many threads or processes make batches in advance; none with 0
+    - `kind`: the kind of workers: "thread", or "process" for functions in pure Python
+    - `prefetch`: how many more batches are made in advance; without workers, by one thread
 
     Samples that fail:
 
     - `on_error`: "raise", "skip", "replace" by the next sample, or a function of row and error
-    - `max_errors`: how many may fail before the loader raises; None is for any number
+    - `max_errors`: how many may fail before the loader raises an error; None means any number
 
     Progress:
 
-    - `progress`: True for a bar of tqdm, or a function that makes such a bar
+    - `progress`: True for a bar, or a function that makes a bar as tqdm does
     """
 
 

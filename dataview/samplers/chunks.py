@@ -15,8 +15,8 @@ from dataview.samplers.protocol import Data, Function, Key, Sampler, checked_num
 class ChunkPermutation(Sampler):
     """Every row once: the chunks in random order, and the rows of `pool` chunks at a time mixed.
 
-    So each chunk is read for a few batches only, and not for all of an epoch.  `rows` is the length
-    of a chunk; without it, it is that of the chunks in the file, and 1 for data without chunks.
+    So a chunk is needed only for a few batches, not for the whole epoch.  `rows` is the length of a
+    chunk; by default it is that of the chunks in the file, and 1 for data without chunks.
     """
 
     name: ClassVar[str] = "chunk-permutation"

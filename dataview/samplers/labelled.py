@@ -76,7 +76,7 @@ class _ByLabel(Restrictable):
 
 
 class LabelUniform(_ByLabel):
-    """Every label as likely as any other, then any row that has it; without end."""
+    """A label, each with the same probability, then any row that has it; without end."""
 
     name: ClassVar[str] = "label-uniform"
 
@@ -124,9 +124,9 @@ class LabelDistribution(_ByLabel):
 
 
 class LabelPermutation(_ByLabel):
-    """Every label once in each round of draws, each label's rows in turn; without end.
+    """Every label once in each round of draws, and the rows of each label in turn; without end.
 
-    A label's rows all come before one comes again, in another order each time.
+    A row comes again only after all other rows of its label, which then come in a new order.
     """
 
     name: ClassVar[str] = "label-permutation"

@@ -337,9 +337,9 @@ class TokenBudget(Sampler):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SameLength(Sized):
-    """Batches of rows of one length each, in random order; every row once.
+    """Batches whose rows all have the same length, in random order; every row once.
 
-    Of each length, one batch may be short.
+    One batch of each length may be short.
     """
 
     name: ClassVar[str] = "same-length"

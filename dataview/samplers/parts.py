@@ -90,9 +90,9 @@ _STOPS = ("first", "all", "never")
 class Mix(Sampler):
     """Rows of several parts, in exact proportion to weights, evenly spread.
 
-    The parts are those of a joined view, `dv.concat(a, b)`.  An epoch ends with the last row of the
-    part that is through first (`stop="first"`), when all rows were given (`"all"`, smaller parts
-    begin anew meanwhile), or never.  Without weights the parts are mixed by their lengths.
+    The parts are those of a joined view, `dv.concat(a, b)`.  An epoch ends when one part is used up
+    (`stop="first"`), when all parts are (`"all"`; parts that are used up earlier begin again), or
+    never.  Without weights the parts are mixed in proportion to their lengths.
     Proportions are exact to 1 in 65536.
     """
 

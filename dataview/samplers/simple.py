@@ -159,7 +159,7 @@ class Permutation(Restrictable):
 
 
 class Uniform(Restrictable):
-    """Rows drawn again and again, each as likely at each position, without end."""
+    """Rows drawn at random, each with the same probability, without end."""
 
     name: ClassVar[str] = "uniform"
     endless: ClassVar[bool] = True
@@ -211,9 +211,9 @@ def numbered(rows: np.ndarray, count: int) -> np.ndarray:
 class Weighted(Sampler):
     """Rows drawn in proportion to weights: without end, or each at most once.
 
-    Weights are any numbers from 0 on, and need not add up to 1.  Without replacement, rows are
-    drawn one after the other in proportion to the weights of those left, until only rows of
-    weight 0 are.
+    Weights are numbers of at least 0, and need not add up to 1.  Without replacement, rows are
+    drawn one after the other, in proportion to the weights of the remaining rows, until only rows
+    of weight 0 remain.
     """
 
     name: ClassVar[str] = "weighted"
@@ -390,7 +390,7 @@ class BatchwisePermutation(Sized):
 
 
 class RandomSlice(Sized):
-    """Slices of neighbouring rows that begin anywhere, without end, each slice a batch."""
+    """Slices of neighbouring rows that begin at a random row, each slice a batch; without end."""
 
     name: ClassVar[str] = "random-slice"
     endless: ClassVar[bool] = True
