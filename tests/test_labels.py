@@ -443,6 +443,12 @@ def test_a_join_writes_to_both_sides():
     assert pickle.loads(pickle.dumps(both)).size().tolist() == [20, 11, 20]
 
 
+def test_the_key_of_a_join_is_the_only_field_that_both_sides_have():
+    d, other = dv.View(k=[2, 1, 2], x=[1, 2, 3]), dv.View(y=[3, 4], k=[1, 2])
+    assert_same(d._join(other)(), d._join(other, on="k")())
+    assert d._join(other).y().tolist() == [4, 3, 4]
+
+
 def test_refused_joins():
     d, other = dv.View(k=[1, 2], x=[1, 2]), dv.View(k=[1, 1], y=[3, 4])
     with pytest.raises(ValueError, match=r"'k' are not unique.*_drop_duplicates\(by='k'\)"):
@@ -452,6 +458,10 @@ def test_refused_joins():
         d._join(dv.View(k=[1], x=[2]), on="k")
     with pytest.raises(AttributeError, match="no field 'z'"):
         d._join(other, on="z")
+    with pytest.raises(ValueError, match=r"have the fields \['k', 'x'\]; name the key with on="):
+        d._join(d)
+    with pytest.raises(ValueError, match=r"\['k', 'x'\] and \['z'\]; on=\(name, other_name\)"):
+        d._join(dv.View(z=[1]))
     with pytest.raises(ValueError, match="'error' or 'mask'"):
         d._join(other, on="k", missing="drop")
     with pytest.raises(ValueError, match="one key each"):
@@ -931,6 +941,7 @@ def test_keys_with_gaps_are_joined_with_nothing(dtype, tmp_path):
     assert found.k_mask().tolist() == [True, False, True, False]
     assert found.y().tolist() == [10, 0, 20, 0]
     assert a[[0, 2]]._join(b, on="k").y().tolist() == [10, 20]
+    assert a._join(b, missing="mask").y().tolist() == [10, 0, 20, 0]
     with pytest.raises(
         KeyError, match=r"row 1 has the k (None|nan), which is not among the 2 keys"
     ):

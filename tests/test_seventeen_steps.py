@@ -23,7 +23,7 @@ OURS = {
     "top rows": 'd._nlargest(5, "mass")',
     "counts": "d.species._counts()()",
     "missing": "d._missing()",
-    "join": 'd._join(dv.open("islands.csv"), "island")',
+    "join": 'd._join(dv.open("islands.csv"))',
     "sample": "d._sample(5)",
     "image rows": 'dv.open("images.npy")._show(8)',
     "save": 'd._save("penguins.parquet")',

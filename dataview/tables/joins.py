@@ -27,10 +27,11 @@ from dataview.tables.labels import BLOCK, in_labels
 _POLICIES = ("error", "mask")
 
 
-def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> Node:
+def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: str) -> Node:
     """Return the fields of a node with those of other data, at the rows that have the same key."""
     if missing not in _POLICIES:
         raise ValueError(f"missing= is 'error' or 'mask'; got {missing!r}")
+    on = _common(node, other) if on is None else on
     ours, theirs = (on, on) if isinstance(on, str) else on
     for side in (node, other):
         check_ends(side, "_join")
@@ -56,6 +57,23 @@ def joined(node: Node, other: Node, on: str | tuple[str, str], missing: str) -> 
     if missing == "mask":
         found[mask] = Mapped(left, _Found(lookup), (), known_shape(left), np.dtype(bool))
     return record({**own, **found}, 1)
+
+
+def _common(node: Node, other: Node) -> str:
+    """Return the only field that both sides have, apart from masks; raise if it is not one."""
+    masks = {*masks_in(node.fields).values(), *masks_in(other.fields).values()}
+    both = [name for name in node.fields if name in other.fields and name not in masks]
+    if len(both) == 1:
+        return both[0]
+    if both:
+        raise ValueError(
+            f"both sides of _join have the fields {both}; name the key with on=, and leave the "
+            "others out with _drop, or choose other names with _rename"
+        )
+    raise ValueError(
+        f"no field has the same name on both sides of _join: {[*node.fields]} and "
+        f"{[*other.fields]}; on=(name, other_name) names the key on each side"
+    )
 
 
 def _key(node: Node, name: str) -> Node:

@@ -113,17 +113,20 @@ class LabelVerbs(BaseView):
 
         return tables.Grouped(node_of(self), by, dropna, to_node, viewed)
 
-    def _join(self, other: Any, on: str | tuple[str, str], missing: str = "error") -> Self:
+    def _join(
+        self, other: Any, on: str | tuple[str, str] | None = None, missing: str = "error"
+    ) -> Self:
         """Return each row with the fields of the row of `other` that has the same key.
 
-        `on` names the key, or the key on each side. A key that `other` lacks is an error; with
+        `on` names the key, or the key on each side; without it the key is the only field that both
+        sides have. A key that `other` lacks is an error; with
         `missing="mask"` its row holds NaN, zero or an empty text, and a field `<key>_mask` is true
         for the rows that have a partner.
 
         >>> import dataview as dv
         >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])
         >>> where = dv.View(city=["Rome", "Bonn"], country=["Italy", "Germany"])
-        >>> d._join(where, on="city").country()
+        >>> d._join(where).country()
         array(['Germany', 'Italy', 'Germany'], dtype='<U7')
         """
         return like(self, tables.joined(node_of(self), node_from(other), on, missing))
