@@ -247,13 +247,19 @@ def error_at(error: Exception, where: str) -> Exception:
 
 
 def import_library(library: str, package: str) -> Any:
-    """Import a library that only some functions need, or raise saying how to install it."""
+    """Import a library that only some functions need, or raise saying how to install it.
+
+    `package` is what pip installs, or an extra of this package, such as "dataview[hdf5]".  An extra
+    is installed from a checkout: the package index has another project of this name.
+    """
     try:
         return importlib.import_module(library)
     except ImportError as error:
+        remedy = f'pip install "{package.replace("dataview[", ".[")}"'
+        if package.startswith("dataview["):
+            remedy += ", in the folder that dataview was installed from"
         raise ImportError(
-            f"this needs {library}, which cannot be imported ({error}); "
-            f'it comes with: pip install "{package}"'
+            f"this needs {library}, which cannot be imported ({error}); it comes with: {remedy}"
         ) from error
 
 

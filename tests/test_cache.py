@@ -554,7 +554,7 @@ def remote_files():
 )
 def test_a_library_that_is_missing_is_told(url, extra, library, monkeypatch, root):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"dataview\[{extra}\]"):
+    with pytest.raises(ImportError, match=rf"\.\[{extra}\]"):
         cache.download(url)
     assert files_in(root) == []
 

@@ -230,7 +230,7 @@ def test_a_copy_of_rows_of_read_only_data_can_be_written(x):
 def test_a_library_that_is_missing_is_named(monkeypatch, x, verb, library):
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setitem(sys.modules, f"{library}.array", None)
-    with pytest.raises(ImportError, match=f'pip install "(dataview\\[)?{library}') as caught:
+    with pytest.raises(ImportError, match=f'pip install "(\\.\\[)?{library}') as caught:
         getattr(dv.View(x), verb)()
     assert isinstance(caught.value.__cause__, ImportError)
 
@@ -238,7 +238,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch, x, verb, library):
 @pytest.mark.parametrize("protocol", ["__arrow_c_stream__", "__arrow_array__"])
 def test_pyarrow_that_is_missing_is_named_by_its_extra(monkeypatch, x, protocol):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r'pip install "dataview\[arrow\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[arrow\]", in the folder'):
         getattr(dv.View(x), protocol)()
 
 

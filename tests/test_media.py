@@ -343,7 +343,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra(
     (tmp_path / name).write_bytes(b"")
     monkeypatch.setitem(sys.modules, library, None)
     for path in (tmp_path, tmp_path / name):
-        with pytest.raises(ImportError, match=rf"dataview\[{extra}\]"):
+        with pytest.raises(ImportError, match=rf"\.\[{extra}\]"):
             dv.open(path)
 
 
