@@ -82,9 +82,32 @@ def test_only_the_groups_that_a_key_needs_are_read():
 def test_small_groups_are_read_in_runs():
     table = InMemory(joins=True)
     d = viewed(table_node(table, KINDS))
-    d.x[1:15]()
     d.x[[0, 1, 19]]()
-    assert [call[1:] for call in table.calls] == [(0, 5), (0, 1), (4, 5)]
+    assert [call[1:] for call in table.calls] == [(0, 1), (4, 5)]
+    d.x[1:15]()
+    assert [call[1:] for call in table.calls[2:]] == [(1, 4)]
+    assert d.x[[0, 3, 7, 19]]().tolist() == COLUMNS["x",][[0, 3, 7, 19]].tolist()
+    assert d.x[2:13]().tolist() == COLUMNS["x",][2:13].tolist() and len(table.calls) == 3
+
+
+@given(
+    keys=st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted)
+        | st.lists(st.integers(0, 19), min_size=1),
+        max_size=9,
+    ),
+    kept=st.sampled_from([0, 300, 5000, 1 << 20]),
+    most=st.sampled_from([1, 2, 3, 256]),
+)
+def test_what_is_kept_of_other_runs_is_read_again_as_it_was(keys, kept, most):
+    table = InMemory(joins=True)
+    table.kept_bytes, table.most_joined = kept, most
+    d = viewed(table_node(table, KINDS))
+    for key in keys:
+        key = slice(*key) if len(key) == 2 and key[0] <= key[1] else key
+        for name, found in (("x", d.x), ("y", d.of.pair)):
+            model = COLUMNS["x",] if name == "x" else COLUMNS["of", "pair"]
+            np.testing.assert_array_equal(found[key](), model[key])
 
 
 def test_columns_asked_for_together_are_read_together():

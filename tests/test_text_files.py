@@ -22,6 +22,7 @@ from dataview.formats.tables import sqlite
 from dataview.formats.texts import json_arrays, text_bytes
 from dataview.formats.texts import json_lines as json_files
 from dataview.formats.writers import json as json_writer
+from dataview.index.sizes import sizes
 
 FEW_PAGES = "".join(f"line {number} é\n" for number in range(3000))
 
@@ -379,7 +380,14 @@ def test_the_mark_of_an_encoding_is_taken_in_json(tmp_path, encoding, suffix):
     assert pickle.loads(pickle.dumps(d)).t[1]() == "b"
 
 
-MANY = [{"i": n, "t": f"text {n}", "l": list(range(n % 3)), "o": {"f": n / 2}} for n in range(5000)]
+MANY = [
+    {
+        "i": n, "t": f"text {n}", "l": [*range(n % 3)], "o": {"f": n / 2},
+        "v": [{"a": n, "b": 1.5}],
+    }
+    for n in range(5000)
+]  # fmt: skip
+ANY_ORDER = np.random.default_rng(1).permutation(5000)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".txt", ".csv"])
@@ -448,16 +456,54 @@ def test_one_row_reads_a_page_and_fields_are_parsed_together(tmp_path, monkeypat
         lambda d: [(batch.i(), batch.t(), batch.o.f()) for batch in d._loader(70)],
         lambda d: [*d._loader(70, fields={"a": "i", "b": "t"})],
         lambda d: d.l(),
+        lambda d: (d.l._lengths()(), d.v.a._lengths()(), d.v.b._lengths()()),
+        lambda d: dv.evaluate(d.i._sum(), d.o.f._mean(), d.o.f._std(), (d.i + d.o.f)._max()),
+        lambda d: d._select("i", "t", "o")[ANY_ORDER]._asdict(),
+        lambda d: [row.o.f() for row in d[ANY_ORDER]._select("i", "t", "o")._freeze()],
+        lambda d: d._select("i", "o")._save("saved.h5"),
+        lambda d: d._select("i", "t", "o")._save("saved.csv"),
+        lambda d: d._select("i", "t", "o")._save("saved.jsonl"),
+        lambda d: d._select("i", "t", "o")._save("saved.parquet"),
+        lambda d: d._select("i", "o")._save("saved.npz"),
     ],
 )
 def test_a_line_is_parsed_once_for_all_fields_that_are_asked_for(use, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     d = dv.open(json_lines(tmp_path, MANY), rows_settled=100)
     parsed = []
     real = json_files.parsed
     monkeypatch.setattr(json_files, "parsed", lambda text: parsed.append(text) or real(text))
-    monkeypatch.setattr(json_files.JsonTable, "kept_bytes", 1 << 12)
+    monkeypatch.setattr(json_files.JsonTable, "kept_bytes", 1 << 17)
     use(d)
     assert len(parsed) == len(MANY)
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".parquet", ".jsonl", ".feather", ".npz"])
+def test_lists_are_saved_in_two_passes(suffix, tmp_path, monkeypatch):
+    d = dv.open(json_lines(tmp_path, MANY), rows_settled=100)
+    d = d._drop("t") if suffix == ".npz" else d
+    parsed = []
+    real = json_files.parsed
+    monkeypatch.setattr(json_files, "parsed", lambda text: parsed.append(text) or real(text))
+    with sizes.set(block_bytes=4000):
+        d._save(tmp_path / f"b{suffix}")
+    assert len(parsed) <= 2 * len(MANY)
+    again = dv.open(tmp_path / f"b{suffix}")
+    assert [row.tolist() for row in again.v.b()] == [row.tolist() for row in d.v.b()]
+    assert (again.i() == d.i()).all() and (again.o.f() == d.o.f()).all()
+
+
+def test_rows_of_json_in_any_order_are_parsed_once_while_they_are_kept(tmp_path, monkeypatch):
+    d = dv.open(json_lines(tmp_path, MANY), rows_settled=100)
+    parsed = []
+    real = json_files.parsed
+    monkeypatch.setattr(json_files, "parsed", lambda text: parsed.append(text) or real(text))
+    for numbers, texts in d._loader(500, sampler="permutation", fields=("i", "t")):
+        assert texts.tolist() == [f"text {number}" for number in numbers]
+    assert len(parsed) < 2.5 * len(MANY)  # of the first batches the fields are not yet known
+    d.l(), d.v.a(), parsed.clear()
+    assert [len(row) for row in d.l[ANY_ORDER]()] == (ANY_ORDER % 3).tolist()
+    assert not parsed
 
 
 # -------------------- one array of JSON --------------------

@@ -48,6 +48,7 @@ from dataview.compute.ways import (
     own_copy,
     parts_of,
     rows_of_request,
+    table_of,
     way_of,
 )
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
@@ -64,5 +65,5 @@ __all__ = [
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "sampled_rows", "settle",
-    "shares_memory", "waiting_at", "way_of",
+    "shares_memory", "table_of", "waiting_at", "way_of",
 ]  # fmt: skip

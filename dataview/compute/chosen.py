@@ -1,6 +1,7 @@
 """Statistics of some elements: those where a mask is true, and an initial value besides.
 
-What is missing of a column with gaps does not count.
+What is missing of a column with gaps does not count.  Of those with a value for each row, the rows
+that were computed are kept.
 """
 
 from __future__ import annotations
@@ -9,21 +10,34 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute.quantiles import rows_at
 from dataview.compute.reductions import result_dtype
-from dataview.compute.statistics import kind_for, of_array, of_ragged
+from dataview.compute.statistics import (
+    kind_for,
+    lock,
+    of_array,
+    of_ragged,
+    pending,
+    row_axis,
+    take,
+)
 from dataview.compute.statistics import median as _median
 from dataview.compute.statistics import reduction as _reduction
+from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
 from dataview.plan.gaps import known_in
 from dataview.plan.guards import check_array, is_broadcast_to
-from dataview.plan.kinds import known_dtype, known_shape, size_of
+from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
-from dataview.plan.node import Node
+from dataview.plan.node import Evaluate, Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
+
+KEPT_BYTES = 1 << 26
+"""Single rows of a statistic are kept if the whole statistic is no larger than this."""
 
 EXTREMES = {
     "min": np.minimum, "nanmin": np.minimum, "max": np.maximum, "nanmax": np.maximum,
@@ -263,3 +277,70 @@ def _beside(node: Ragged, mask: Node) -> tuple[Ragged, Node]:
         f"where= is a mask of rows of the same lengths: row {row} of the data has "
         f"{tuple(ours[row].tolist())}, of the mask {tuple(theirs[row].tolist())}"
     )
+
+
+# --- some rows -------------------------------------------------------------------------------
+
+
+class _TakenRows:
+    """The rows of a statistic that were computed so far; their values stay."""
+
+    __slots__ = ("have", "values")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.values = np.empty(shape, dtype)
+        self.have = np.zeros(shape[0], bool)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        numbers = self.have.nonzero()[0]
+        return _unpickled, (self.values.shape, self.values.dtype, numbers, self.values[numbers])
+
+    def keep(self, numbers: np.ndarray, values: np.ndarray) -> None:
+        """Keep those of these rows that are new."""
+        new = ~self.have[numbers]
+        self.values[numbers[new]] = values[new]
+        self.have[numbers] = True
+
+
+def _unpickled(
+    shape: tuple[int, ...], dtype: np.dtype[Any], numbers: np.ndarray, values: np.ndarray
+) -> _TakenRows:
+    rows = _TakenRows(shape, dtype)
+    rows.keep(numbers, values)
+    return rows
+
+
+def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
+    """Return part of a statistic with a value for each row, from the rows of data it needs."""
+    place = row_axis(node)
+    numbers, rest = gather.rows_and_rest(index, place)
+    return gather.read(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
+
+
+def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+    """Return these rows of a statistic, along the first axis; missing ones are computed."""
+    shape, dtype, place = known_shape(node), known_dtype(node), row_axis(node)
+    if node.failed is not None:
+        raise node.failed
+    if size_of(shape) * dtype.itemsize > KEPT_BYTES:
+        return _rows_of_statistic(node, numbers, evaluate)
+    with lock:
+        if node.rows is None:
+            rest = [n for axis, n in enumerate(shape) if axis != place]
+            node.rows = _TakenRows((shape[place], *rest), dtype)
+        kept = node.rows
+    missing = numbers[~kept.have[numbers]]
+    new = _rows_of_statistic(node, missing, evaluate) if len(missing) else None
+    with lock:
+        if new is not None:
+            kept.keep(missing, new)
+        found: np.ndarray = kept.values[numbers]
+    return found
+
+
+def _rows_of_statistic(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+    operand = rows_at(node.node, numbers)
+    part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
+    take(pending(part), evaluate)
+    assert part.taken is not None
+    return np.moveaxis(part.taken, row_axis(node), 0)

@@ -11,10 +11,11 @@ import numpy as np
 
 from dataview.compute import products
 from dataview.compute.blocks import fused
+from dataview.compute.chosen import some_rows
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, PLAN, taker_of
-from dataview.compute.statistics import pending, some_rows, take
+from dataview.compute.statistics import pending, take
 from dataview.compute.ways import (
     aliases,
     cuts_along,

@@ -6,22 +6,23 @@ or executor, so that the bits are the same everywhere.
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
-from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of, rows_at
+from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of
 from dataview.compute.reductions import Kind, State, result_dtype
-from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request
+from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request, table_of
 from dataview.errors import RaggedError, StreamError, warn
-from dataview.index import Index, gather
+from dataview.index import Index
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends
@@ -32,20 +33,18 @@ from dataview.plan.operations import NumpyFunction
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below, rebuilt
-from dataview.sources import REUSED, ArraySource, give_back, made_so_far, making
+from dataview.sources import REUSED, ArraySource, Memo, give_back, made_so_far, making
 
 WINDOW = 64
 """How many parts are computed before they are combined, which bounds the memory of a pass."""
-
-KEPT_BYTES = 1 << 26
-"""Single rows of a statistic are kept if the whole statistic is no larger than this."""
 
 LONG = 4
 """From so many nested statistics on, a small operand is kept for the next one."""
 
 AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
 
-_lock = threading.Lock()
+lock = threading.Lock()
+"""Held while a statistic, or some of its rows, get values."""
 
 
 @deferring
@@ -243,8 +242,28 @@ def _unsettled(part: Any) -> list[Any]:
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
     known: dict[Node, Node] = {}
-    for alike in _of_one_pass(wanted):
-        _take_group(alike, known, evaluate)
+    groups = _of_one_pass(wanted)
+    while groups:
+        alike, *groups = groups
+        others = [group for group in groups if _are_read_together(alike, group)]
+        if others:
+            _check_failed(alike, *others)
+            copy_context().run(_take_together, [alike, *others], evaluate)
+            groups = [group for group in groups if group not in others]
+        else:
+            _take_group(alike, known, evaluate)
+
+
+def _are_read_together(one: list[Reduction], other: list[Reduction]) -> bool:
+    """Whether two operands are read in one pass over a table, in the same blocks of rows."""
+    node, second = one[0].node, other[0].node
+    if isinstance(node, Ragged) or isinstance(second, Ragged):
+        return False
+    table = table_of(node) if not isinstance(node, Sampled) else None
+    if table is None or isinstance(second, Sampled) or table_of(second) is not table:
+        return False
+    is_along = 0 in one[0].axes and 0 in other[0].axes
+    return is_along and parts_of(node) == parts_of(second) and not pending(second)
 
 
 def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
@@ -260,16 +279,21 @@ def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
 
 
 def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evaluate) -> None:
-    for other in alike:
-        if other.failed is not None:
-            raise other.failed
+    _check_failed(alike)
     if isinstance(alike[0].node, Ragged):
         for other in alike:
             _set_value(other, _of_ragged_rows(other, evaluate))
         return
     node = _shortened(alike[0].node, known, evaluate)
     # In a copy of the context, for the same reason as in `fused`.
-    copy_context().run(_take_together, alike, node, evaluate)
+    copy_context().run(_take_together, [alike], evaluate, [node])
+
+
+def _check_failed(*groups: list[Reduction]) -> None:
+    """Raise the error of a statistic that could not be taken."""
+    for other in itertools.chain(*groups):
+        if other.failed is not None:
+            raise other.failed
 
 
 def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
@@ -301,17 +325,25 @@ def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
     return data
 
 
-def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> None:
-    """Compute statistics over the same axes of a node."""
-    counted = [other for other in alike if other.kind in KINDS]
+def _take_together(
+    groups: list[list[Reduction]], evaluate: Evaluate, nodes: Sequence[Node] = ()
+) -> None:
+    """Compute statistics, each group over the same axes of a node, in one pass."""
+    nodes = nodes or [alike[0].node for alike in groups]
+    counted = [
+        Wanted(own, node)
+        for alike, node in zip(groups, nodes, strict=True)
+        if (own := [other for other in alike if other.kind in KINDS])
+    ]
     errors = FloatErrors()
-    values = _values_of(counted, node, evaluate, errors) if counted else []
-    for other in counted:
+    values = _values_of(counted, evaluate, errors) if counted else []
+    for other in itertools.chain(*(one.statistics for one in counted)):
         _warn_of_few(other)
     errors.report()
-    for other, value in zip(counted, values, strict=True):
-        _set_value(other, value)
-    for other in alike:
+    for one, found in zip(counted, values, strict=True):
+        for other, value in zip(one.statistics, found, strict=True):
+            _set_value(other, value)
+    for other in itertools.chain(*groups):
         if other.taken is None:
             _set_value(other, quantiles_of(other, evaluate))
 
@@ -319,7 +351,7 @@ def _take_together(alike: list[Reduction], node: Node, evaluate: Evaluate) -> No
 def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     """Return a statistic of each ragged row; rows of one shape are computed together."""
     assert isinstance(node.node, Ragged)
-    rows, place = node.node.merged().relaid(), _row_axis(node)
+    rows, place = node.node.merged().relaid(), row_axis(node)
     fewer = len(node.node.extents) - len(rows.extents)
     axes = tuple(sorted({max(1, axis - fewer) for axis in node.axes}))
     over = axes if len(axes) > 1 else axes[0]
@@ -357,58 +389,90 @@ States: TypeAlias = "dict[Callable[..., State], State]"
 """What a block contributes to each part."""
 
 
+class Wanted(NamedTuple):
+    """Statistics over the same axes of a node."""
+
+    statistics: list[Reduction]
+    node: Node
+
+
 def _values_of(
-    wanted: list[Reduction], node: Node, evaluate: Evaluate, errors: FloatErrors
-) -> list[np.ndarray]:
-    """Return the values of statistics over the same axes, of data that are read once."""
-    axes = wanted[0].axes
+    wanted: Sequence[Wanted], evaluate: Evaluate, errors: FloatErrors
+) -> list[list[np.ndarray]]:
+    """Return the values of statistics of data that are read once.
+
+    Several nodes are those of one table, and have the same blocks of rows.
+    """
+    statistics, node = wanted[0]
     if isinstance(node, Sampled) and node.passes:
-        return _of_totals(wanted, _in_one_pass(node, wanted, errors), errors)
+        return [_of_totals(statistics, _in_one_pass(node, statistics, errors), errors)]
     shape = known_shape(node)
     if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
         with making(None):  # it would remember too much
-            return _values_of(wanted, node, evaluate, errors)
+            return _values_of(wanted, evaluate, errors)
     grid = parts_of(node)
-    is_alone = len(grid) == 1 or 0 not in axes
+    is_alone = len(grid) == 1 or 0 not in statistics[0].axes
 
-    def of_block(cut: Cut) -> Any:
+    def of_block(cut: Cut | None) -> list[Any]:
         """Return the values of a block, or what it contributes to those of all blocks."""
-        reused: list[np.ndarray] = []
-        block = memory_of(node) if len(grid) == 1 else None
-        if block is None:
-            memo = {REUSED: reused} if reuses(node) else None
-            block = evaluate(node, cut.within(shape) if len(grid) > 1 else None, memo)
-        at, states = Position(), {}
-        with errors.noting(at.current_step):
-            for other in wanted:
-                part, at.name = _kind_of(other).part, other.kind
-                if part not in states:
-                    states[part] = part(block, axes, cut.start)
-            found = _finished(wanted, states, at) if is_alone else states
-        give_back(reused)
-        return found
+        memo: Memo | None = {"roots": tuple(one.node for one in wanted)} if wanted[1:] else None
+        return [_of_block(one, cut, evaluate, errors, memo, is_alone) for one in wanted]
 
     if len(grid) == 1:
-        return of_block(grid[0])  # type: ignore[no-any-return]
+        return of_block(None)
     if not is_alone:
-        return _of_totals(wanted, _streamed(of_block, grid, errors), errors)
-    outs = [np.empty(known_shape(other), other.dtype) for other in wanted]
+        totals = _streamed(of_block, grid, errors)
+        return [
+            _of_totals(one.statistics, states, errors)
+            for one, states in zip(wanted, totals, strict=True)
+        ]
+    outs = [np.empty(known_shape(other), other.dtype) for other in statistics]
 
     def done(cut: Cut) -> None:
-        for out, rows in zip(outs, of_block(cut), strict=True):
+        for out, rows in zip(outs, of_block(cut)[0], strict=True):
             out[cut.start : cut.stop] = rows
 
     run_blocks(done, grid, what="statistics")
-    return outs
+    return [outs]
 
 
-def _streamed(states_of: Callable[[Cut], States], grid: list[Cut], errors: FloatErrors) -> States:
+def _of_block(
+    wanted: Wanted,
+    cut: Cut | None,
+    evaluate: Evaluate,
+    errors: FloatErrors,
+    memo: Memo | None,
+    is_alone: bool,
+) -> Any:
+    """Return the values of a block, or what it contributes to those of all blocks."""
+    statistics, node = wanted
+    reused: list[np.ndarray] = []
+    block = memory_of(node) if cut is None else None
+    if block is None:
+        memo = {REUSED: reused} if reuses(node) else memo
+        block = evaluate(node, None if cut is None else cut.within(known_shape(node)), memo)
+    at, states = Position(), {}
+    with errors.noting(at.current_step):
+        for other in statistics:
+            part, at.name = _kind_of(other).part, other.kind
+            if part not in states:
+                states[part] = part(block, other.axes, 0 if cut is None else cut.start)
+        found = _finished(statistics, states, at) if is_alone else states
+    give_back(reused)
+    return found
+
+
+def _streamed(
+    states_of: Callable[[Cut], list[States]], grid: list[Cut], errors: FloatErrors
+) -> list[States]:
     """Return the parts of all blocks, combined in the order of the rows."""
-    totals: States = {}
-    for states in run_in_windows(states_of, grid, WINDOW, "statistics"):
-        for part, state in states.items():
-            with errors.noting_in(_NAMES[part]):
-                totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
+    totals: list[States] = []
+    for several in run_in_windows(states_of, grid, WINDOW, "statistics"):
+        totals = totals or [{} for _ in several]
+        for total, states in zip(totals, several, strict=True):
+            for part, state in states.items():
+                with errors.noting_in(_NAMES[part]):
+                    total[part] = _COMBINE[part](total[part], state) if part in total else state
     return totals
 
 
@@ -453,13 +517,18 @@ def _is_bare(value: Any, node: Reduction) -> bool:
     return not isinstance(value, np.ndarray) and known_dtype(node).hasobject
 
 
+def row_axis(node: Reduction) -> int:
+    """Return the axis of a statistic along which it has values of rows."""
+    return np.ndim(node.options.get("q", 0))
+
+
 def _set_value(node: Reduction, value: np.ndarray) -> None:
     """Set a statistic's value for good, unless another thread has done so."""
-    with _lock:
+    with lock:
         if node.taken is None:
             if node.rows is not None:
                 have = node.rows.have
-                np.moveaxis(value, _row_axis(node), 0)[have] = node.rows.values[have]
+                np.moveaxis(value, row_axis(node), 0)[have] = node.rows.values[have]
                 node.rows = None
             value.flags.writeable = False
             node.taken = value
@@ -480,74 +549,3 @@ def _warn_of_few(node: Reduction) -> None:
         warn("Mean of empty slice")
     if node.kind != "mean" and node.options.get("ddof", 0) >= count:
         warn("Degrees of freedom <= 0 for slice")
-
-
-# --- some rows -------------------------------------------------------------------------------
-
-
-class _TakenRows:
-    """The rows of a statistic that were computed so far; their values stay."""
-
-    __slots__ = ("have", "values")
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.values = np.empty(shape, dtype)
-        self.have = np.zeros(shape[0], bool)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        numbers = self.have.nonzero()[0]
-        return _unpickled, (self.values.shape, self.values.dtype, numbers, self.values[numbers])
-
-    def keep(self, numbers: np.ndarray, values: np.ndarray) -> None:
-        """Keep those of these rows that are new."""
-        new = ~self.have[numbers]
-        self.values[numbers[new]] = values[new]
-        self.have[numbers] = True
-
-
-def _unpickled(
-    shape: tuple[int, ...], dtype: np.dtype[Any], numbers: np.ndarray, values: np.ndarray
-) -> _TakenRows:
-    rows = _TakenRows(shape, dtype)
-    rows.keep(numbers, values)
-    return rows
-
-
-def _row_axis(node: Reduction) -> int:
-    return np.ndim(node.options.get("q", 0))
-
-
-def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
-    """Return part of a statistic with a value for each row, from the rows of data it needs."""
-    place = _row_axis(node)
-    numbers, rest = gather.rows_and_rest(index, place)
-    return gather.read(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
-
-
-def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
-    """Return these rows of a statistic, along the first axis; missing ones are computed."""
-    shape, dtype, place = known_shape(node), known_dtype(node), _row_axis(node)
-    if node.failed is not None:
-        raise node.failed
-    if size_of(shape) * dtype.itemsize > KEPT_BYTES:
-        return _rows_of_statistic(node, numbers, evaluate)
-    with _lock:
-        if node.rows is None:
-            rest = [n for axis, n in enumerate(shape) if axis != place]
-            node.rows = _TakenRows((shape[place], *rest), dtype)
-        kept = node.rows
-    missing = numbers[~kept.have[numbers]]
-    new = _rows_of_statistic(node, missing, evaluate) if len(missing) else None
-    with _lock:
-        if new is not None:
-            kept.keep(missing, new)
-        found: np.ndarray = kept.values[numbers]
-    return found
-
-
-def _rows_of_statistic(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
-    operand = rows_at(node.node, numbers)
-    part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
-    take(pending(part), evaluate)
-    assert part.taken is not None
-    return np.moveaxis(part.taken, _row_axis(node), 0)

@@ -170,6 +170,14 @@ def maker_of(part: Part) -> Any:
     return part.source.maker if isinstance(part, Stored) else part.maker
 
 
+def table_of(node: Node) -> Any:
+    """Return what reads all sources of a node in one pass over it, None if nothing does."""
+    parts = list(below([node]))
+    found = {part.source.together for part in parts if isinstance(part, Stored)}
+    is_made = any(maker_of(part) is not None for part in parts)
+    return None if is_made or len(found) > 1 else next(iter(found), None)
+
+
 def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:
     """Yield the blocks of rows in which several nodes are computed together; None is for all.
 

@@ -83,6 +83,9 @@ class Source(ABC):
     shares: bool = False
     """Whether the readings of one evaluation have work in common, which its memo holds."""
 
+    together: Any = None
+    """What reads several sources in one pass over all of them, as a table of lines does."""
+
     chunk_rows: int = 1
     """How many rows are read from the disk together, whichever of them are needed."""
 

@@ -85,10 +85,12 @@ class ColumnSource(Source):
         last = int(self.starts.searchsorted(stop, side="left")) if start < stop else first
 
         def parts() -> Iterator[Part]:
-            for group, behind in self.table.runs(range(first, last)):
+            low = start
+            for group, behind in self.table.runs(range(first, last), self.name):
                 begin, end = self.starts[[group, behind]].tolist()
-                low, high = max(start, begin), min(stop, end)
+                high = min(stop, end)
                 yield Part(group, behind, slice(low - begin, high - begin), low - start)
+                low = high
 
         return self._read((start, stop), parts(), stop - start, memo)
 
@@ -101,10 +103,13 @@ class ColumnSource(Source):
         breaks = np.flatnonzero(np.diff(groups) > 1) + 1
 
         def parts() -> Iterator[Part]:
+            low = behind = 0
             for run in np.split(groups, breaks) if len(groups) else ():
-                for group, behind in self.table.runs(range(int(run[0]), int(run[-1]) + 1)):
-                    low, high = places.searchsorted(self.starts[[group, behind]]).tolist()
+                left = range(max(behind, int(run[0])), int(run[-1]) + 1)
+                for group, behind in self.table.runs(left, self.name):
+                    high = int(places.searchsorted(self.starts[behind]))
                     yield Part(group, behind, places[low:high] - self.starts[group], low)
+                    low = high
 
         return self._read(places, parts(), len(places), memo)
 
@@ -123,6 +128,16 @@ class ColumnSource(Source):
             memo[self.table] = which, dict(zip((one.column for one in of_rows), found, strict=True))
             del memo[self.table][1][self.column]
         return found[0]
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]
+        """Whether columns that are asked for together are read in one pass."""
+        return self.table.reads_rows
+
+    @property
+    def together(self) -> Table | None:
+        """The table, if it reads the columns that are asked for together in one pass."""
+        return self.table if self.table.reads_rows else None
 
     @property
     def column(self) -> tuple[Name, bool]:

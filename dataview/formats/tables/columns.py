@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -30,6 +31,9 @@ JOINED_ROWS = 1 << 17
 
 RUN_BYTES = 1 << 11
 """About so much memory is taken by groups of which nothing is kept."""
+
+GROUP_BYTES = 100
+"""About so much more is taken by each of these groups."""
 
 WEIGHED = 1000
 """So many texts are looked at to find out how much memory all of a column take."""
@@ -109,24 +113,41 @@ class Table(ABC):
         self.title, self.starts = title, starts
         self.fills: Mapping[Name, Any] = {}
         self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
+        self._run_at: dict[int, tuple[int, int]] = {}  # the latest that has a group
         self._kept = 0
         self._lock = threading.Lock()
+        self.lists: WeakValueDictionary[Name, Any] = WeakValueDictionary()
 
     @abstractmethod
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of the groups from `first` to before `stop`; threads call it together."""
 
-    def runs(self, groups: range) -> Iterator[tuple[int, int]]:
-        """Return groups that follow one another as they are read: together or one by one."""
+    def runs(self, groups: range, name: Name) -> Iterator[tuple[int, int]]:
+        """Yield runs of groups that have all of these, as a column is kept or will be read.
+
+        What is kept may begin before the groups that are left, and end behind them.
+        """
         start = groups.start
         while start < groups.stop:
+            kept = self._kept_at(start, name)
             stop = start + 1
-            if self.joins_groups:
+            if kept is not None:
+                stop = kept[1]
+            elif self.joins_groups:
                 rows = self.starts[start] + JOINED_ROWS
                 few = int(self.starts.searchsorted(rows, side="right")) - 1
-                stop = min(max(stop, few), start + self.most_joined, groups.stop)
-            yield start, stop
+                even = start + self.most_joined - start % self.most_joined  # the same next time
+                most = min(max(stop, few), even, groups.stop)
+                while stop < most and self._kept_at(stop, name) is None:
+                    stop += 1
+            yield (start, stop) if kept is None else kept
             start = stop
+
+    def _kept_at(self, group: int, name: Name) -> tuple[int, int] | None:
+        """Return the run of groups around one of which a column is kept, None if there is none."""
+        place = self._run_at.get(group)
+        run = None if place is None else self._runs.get(place)
+        return None if run is None or name not in run.columns else place
 
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group, and whether both are known."""
@@ -147,6 +168,7 @@ class Table(ABC):
         """Keep nothing of the file; who has an open file closes it too."""
         with self._lock:
             self._runs.clear()
+            self._run_at.clear()
             self._kept = 0
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
@@ -187,7 +209,9 @@ class Table(ABC):
         run = self._runs.get((first, stop))
         if run is None:
             run = self._runs[first, stop] = _Run()
-            self._keep(run, RUN_BYTES)
+            if self.joins_groups:
+                self._run_at.update(dict.fromkeys(range(first, stop), (first, stop)))
+            self._keep(run, RUN_BYTES + GROUP_BYTES * (stop - first))
         self._runs.move_to_end((first, stop))
         return run, latest.asked if self.reads_rows and latest is not None else ()
 
@@ -203,7 +227,11 @@ class Table(ABC):
         run.bytes += size
         self._kept += size
         while self._kept > self.kept_bytes and len(self._runs) > 1:
-            self._kept -= self._runs.popitem(last=False)[1].bytes
+            place, old = self._runs.popitem(last=False)
+            self._kept -= old.bytes
+            for group in range(*place):
+                if self._run_at.get(group) == place:
+                    del self._run_at[group]
 
 
 class _Run:

@@ -25,6 +25,8 @@ class Lists:
         self.groups = range(len(table.starts) - 1) if groups is None else groups
         self._lock = threading.Lock()
         self._found: tuple[list[Layout], np.ndarray] | None = None
+        if len(self.groups) == len(table.starts) - 1:
+            table.lists[name] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lists, (self.table, self.name, self.kind, self.groups)
@@ -59,25 +61,49 @@ class Lists:
     def _read(self) -> tuple[list[Layout], np.ndarray]:
         with self._lock:
             if self._found is None:
-                lengths, counts = self._lengths()
-                starts = np.zeros(len(self.table.starts), np.intp)
-                starts[self.groups.start + 1 : self.groups.stop + 1] = counts
-                self._found = [layout_of(lengths=own) for own in lengths], starts.cumsum()
+                every = [self, *(self._others() if self.table.reads_rows else ())]
+                lengths = [Lengths(one.kind.depth) for one in every]
+                begin = self.groups.start
+                for first, stop in self.table.runs(self.groups, self.name):
+                    end = min(stop, self.groups.stop)
+                    bounds = self.table.starts[begin : end + 1] - self.table.starts[first]
+                    for one, own in zip(every, lengths, strict=True):
+                        names = [other.name for other in every]
+                        own.add(self.table.column(one.name, first, stop, names), bounds)
+                    begin = end
+                for one, own in zip(every, lengths, strict=True):
+                    one._found = own.found(len(self.table.starts), self.groups)
+            assert self._found is not None
             return self._found
 
-    def _lengths(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return the lengths of the lists at each depth, and how many values each group has."""
+    def _others(self) -> list[Lists]:
+        """Return the lists of other columns, whose lengths the same pass can tell."""
+        is_whole = self.table.lists.get(self.name) is self
+        known = [*self.table.lists.values()] if is_whole else []
+        return [one for one in known if one is not self and not one.is_read]
+
+
+class Lengths:
+    """The lengths of the lists at each depth, and how many values each group has, so far."""
+
+    def __init__(self, depth: int) -> None:
         nothing = np.empty(0, np.intp)
-        lengths: list[list[np.ndarray]] = [[nothing] for _ in range(self.kind.depth)]
-        counts = [nothing]
-        for first, stop in self.table.runs(self.groups):
-            column = self.table.column(self.name, first, stop)
-            bounds = self.table.starts[first : stop + 1] - self.table.starts[first]
-            for level in range(self.kind.depth):
-                lengths[level].append(np.diff(column.offsets))
-                bounds, column = column.offsets[bounds], column.values
-            counts.append(np.diff(bounds))
-        return [np.concatenate(own, dtype=np.intp) for own in lengths], np.concatenate(counts)
+        self.lengths = [[nothing] for _ in range(depth)]
+        self.counts = [nothing]
+
+    def add(self, column: Any, bounds: np.ndarray) -> None:
+        """Add those of groups, by the bounds of these among the rows of a column."""
+        for own in self.lengths:
+            own.append(np.diff(column.offsets[bounds[0] : bounds[-1] + 1]))
+            bounds, column = column.offsets[bounds], column.values
+        self.counts.append(np.diff(bounds))
+
+    def found(self, count: int, groups: range) -> tuple[list[Layout], np.ndarray]:
+        """Return the layouts, and how many values there are before each of so many groups."""
+        starts = np.zeros(count, np.intp)
+        starts[groups.start + 1 : groups.stop + 1] = np.concatenate(self.counts)
+        lengths = [np.concatenate(own, dtype=np.intp) for own in self.lengths]
+        return [layout_of(lengths=own) for own in lengths], starts.cumsum()
 
 
 class LateLayout(Layout):

@@ -59,6 +59,7 @@ class Columns:
         step = self._step()
         with making_together(nodes):
             for start in range(0, max(1, self.count), step):
+                self.job.passes.begin(self.leaves.values())
                 yield start, min(self.count, start + step)
                 made = made_so_far()
                 if made is not None:

@@ -50,6 +50,7 @@ def _write_csv(path: str, job: Job) -> None:
         file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in range(0, count, STEP):
+                job.passes.begin(job.leaves)
                 rows = (slice(start, min(count, start + STEP)),)
                 cells = [
                     _cells(job, leaf, mask, rows, len(columns) == 1, labels.get(leaf.at))

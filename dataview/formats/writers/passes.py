@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import evaluate, have_makers_in_common, making_together, rows_of_request
+from dataview.compute import (
+    evaluate,
+    have_makers_in_common,
+    making_together,
+    rows_of_request,
+    table_of,
+)
 from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
 from dataview.index.progress import begin
@@ -17,7 +23,7 @@ from dataview.plan.build import record
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import Stream, collected
-from dataview.sources import made_so_far
+from dataview.sources import Memo, made_so_far
 
 Key: TypeAlias = tuple[slice, ...]
 """Which part of an array a block is; the blocks of an array come in C order."""
@@ -71,6 +77,7 @@ class Passes:
 
     def __init__(self, leaves: Sequence[Leaf], progress: Any = None) -> None:
         self.groups = list(_groups(leaves))
+        self.memo: Memo | None = None
         self.task = begin("saving", sum(map(_bytes_of, leaves)), "B", progress)
 
     def read(self, put: Put, steps: Callable[[Leaf], int] = lambda leaf: 1) -> None:
@@ -88,6 +95,9 @@ class Passes:
                 self._hand_out(leaf, key, put)
             return
         nodes = [leaf.node for leaf in group]
+        if not have_makers_in_common(nodes):
+            self._side_by_side(group, put, steps)
+            return
         count = known_shape(nodes[0])[0]
         with making_together(nodes):
             most = rows_of_request(nodes)
@@ -100,6 +110,24 @@ class Passes:
                 if made is not None:
                     made.forget()
 
+    def _side_by_side(self, group: Sequence[Leaf], put: Put, steps: Callable[[Leaf], int]) -> None:
+        """Hand out arrays of one table, of each about as large a share: its lines are read once."""
+        count = -(-sum(map(_bytes_of, group)) // sizes.block_bytes)
+        done = dict.fromkeys([leaf.at for leaf in group], 0)
+        for number in range(1, count + 1):
+            self.begin(group)
+            for leaf in group:
+                (length, *_), step = known_shape(leaf.node), steps(leaf)
+                stop = length if number == count else length * number // count // step * step
+                if stop > done[leaf.at]:
+                    self._hand_out(leaf, (slice(done[leaf.at], stop),), put)
+                    done[leaf.at] = stop
+
+    def begin(self, leaves: Iterable[Leaf]) -> None:
+        """Begin to read arrays: what is read of a table for others of them is kept until then."""
+        roots = tuple(leaf.node for leaf in leaves if table_of(leaf.node) is not None)
+        self.memo = {"roots": roots} if roots else None
+
     def _hand_out(self, leaf: Leaf, key: Key, put: Put) -> None:
         put(leaf, key, self.block(leaf, key))
 
@@ -109,7 +137,7 @@ class Passes:
         index = identity(known_shape(node))
         for axis, part in enumerate(key):
             index = compose(index, block_index(index.shape, part.start, part.stop, axis))
-        block = np.asarray(evaluate(node, index))
+        block = np.asarray(evaluate(node, index, self.memo))
         if block.shape != index.shape:
             raise RuntimeError(f"rows of shape {index.shape} were evaluated as {block.shape}")
         # Only the byte order may differ: the dtype has been promised.
@@ -119,11 +147,19 @@ class Passes:
 
 
 def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
-    """Return the arrays that are read in one pass: of one length, and with a maker in common."""
+    """Return the arrays that are read in one pass: of one length, and with a maker in common.
+
+    Those of one table whose lines are passed over for each of them are of any length.
+    """
     alike: dict[Any, list[Leaf]] = {}
+    tables: dict[Any, list[Leaf]] = {}
     for leaf in leaves:
-        shape = known_shape(leaf.node)
-        alike.setdefault(shape[0] if shape else None, []).append(leaf)
+        shape, table = known_shape(leaf.node), table_of(leaf.node)
+        if table is not None and shape:
+            tables.setdefault(table, []).append(leaf)
+        else:
+            alike.setdefault(shape[0] if shape else None, []).append(leaf)
+    yield from tables.values()
     for count, group in alike.items():
         if count is not None and have_makers_in_common([leaf.node for leaf in group]):
             yield group
