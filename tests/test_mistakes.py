@@ -42,6 +42,8 @@ MISTAKES = [
     ("r.map(len)", "._map()", "r._map(lambda row: row.n())[0]()"),
     ("groups.mean()", "._mean()", "groups._mean()()"),
     ("groups.n", "groups._mean()['n']", "groups._mean()['n']()"),
+    ("groups._sum(where=y > 1)", "has no argument 'where' | d[mask]._group(by=...)", "r[r.n > 1]._group(by='label')._sum()()"),
+    ("groups._mean('n')", "groups._mean().x for one", "groups._mean().n()"),
     ("groups.apply(len)", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
     # --- forgotten parentheses
     ("x - x._mean", "_mean is a method | _mean()", "x - x._mean()"),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import MEDIAN
-from dataview.errors import StreamError
+from dataview.errors import StreamError, explained
 from dataview.index import Array, axis_index
 from dataview.plan.build import record, select, stored
 from dataview.plan.fields import Fields, read_only_meta
@@ -295,16 +295,27 @@ def _labels_in(table: np.ndarray) -> list[Any]:
 
 def _advice(name: str, node: Node) -> str:
     """Return what to write for a name that groups have not."""
-    verbs = [verb for verb, own in vars(Grouped).items() if verb[0] == "_" and callable(own)]
-    verbs = [
-        verb for verb in verbs if verb[1] != "_" and verb not in ("_part", "_statistic", "_labels")
-    ]
+    verbs = _verbs_of(Grouped)
     if name in node.fields:
         return f"a statistic has it, groups._mean()[{name!r}], and so have the rows of a label"
     if f"_{name}" in verbs:
         return f"did you mean ._{name}()?"
     listing = ", ".join(verbs)
     return f"their verbs are {listing}; `for label, rows in groups` has the rows of each"
+
+
+def _verbs_of(kind: type) -> list[str]:
+    own = ("_part", "_statistic", "_labels")
+    names = [name for name, verb in vars(kind).items() if name[0] == "_" and callable(verb)]
+    return [name for name in names if name[1] != "_" and name not in own]
+
+
+_USAGE = (
+    "groups._mean() for all fields, groups._mean().x for one of them, and d[mask]._group(by=...) "
+    "for groups of some rows"
+)
+for _name in _verbs_of(Grouped):
+    setattr(Grouped, _name, explained(_USAGE)(getattr(Grouped, _name)))
 
 
 class _Order(Photograph):
