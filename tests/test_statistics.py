@@ -821,3 +821,22 @@ def test_what_has_no_mean_is_named():
         d.name._mean()
     with pytest.raises(TypeError, match="std: 'day' holds dates"):
         d.day._std()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["sum", "mean", "var"])
+@pytest.mark.parametrize("count", [3, 16, 1000, 50_000])
+def test_what_leaves_the_range_on_the_way_is_found_beside_nan_and_infinity(axis, kind, count):
+    large = 1.5e308 if kind != "var" else 1e200
+    lines = np.zeros((8, count))
+    lines[0, :2], lines[0, -1] = large, -large if kind != "var" else large
+    lines[1:4, count // 2] = np.nan, np.inf, -np.inf
+    lines[4, :2] = lines[5, -2:] = np.inf, -np.inf
+    lines[6, [0, 1, -1]] = large, large, np.nan
+    a = np.ascontiguousarray(lines.T) if axis == 0 else lines
+    with np.errstate(all="ignore"):
+        wide = getattr(a.astype(np.longdouble), kind)(axis=axis)
+        found = getattr(dv.View(a), f"_{kind}")(axis=axis)()
+        expected = wide.astype(float)
+    np.testing.assert_allclose(found, expected, 1e-12)
+    assert np.isfinite(found[0]) or kind == "var"

@@ -248,10 +248,9 @@ def _mean_of_some(state: State, options: dict[str, Any]) -> Any:
 
 def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return counts, numbers near the means, what the means have more, and the spreads."""
-    if not block.dtype.names:
+    if _is_whole(block):
         count, near, off, squares = moments_part(block, axes, first)
-        if not np.isnan(squares).any():
-            return np.full(squares.shape, count), near, off, squares
+        return np.full(squares.shape, count), near, off, squares
     values, mask = _parted(block)
     least = np.float64 if values.dtype.kind in "biu" else np.float32
     values = values.astype(np.result_type(values.dtype, least))
