@@ -6,7 +6,9 @@ Classes with the names of theirs stand in for other libraries.
 from __future__ import annotations
 
 import array as arrays_of_python
+import copy
 import ctypes
+import pickle
 import sys
 import threading
 import types
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting, unmade
+from dataview.formats.tables.arrow_values import ArrowObjects
 from dataview.view import face
 from oracle import LAYOUTS, accepted_chains, arrays, assert_same, attempt, examples, follow
 from stores import Chunked
@@ -520,6 +523,44 @@ def test_arrow_tables_become_fields_with_masks_beside_gaps():
     assert np.shares_memory(d.x(), table["x"].chunk(0).to_numpy())
     with pytest.raises(ValueError):
         d.x[0] = 1
+
+
+TEXTS = [f"text {number} é" if number % 7 else None for number in range(100)]
+
+
+@given(
+    kind=st.sampled_from(["string", "large_string", "string_view", "binary", "binary_view"]),
+    cuts=st.lists(st.integers(0, 100), max_size=3).map(sorted),
+    steps=accepted_chains(np.arange(100), 2),
+)
+def test_rows_of_arrow_texts_are_those_of_numpy(kind, cuts, steps):
+    values = [text if text is None or "s" in kind else text.encode() for text in TEXTS]
+    ends = [*zip([0, *cuts], [*cuts, 100], strict=True)]
+    parts = [pa.array(values[start:stop], getattr(pa, kind)()) for start, stop in ends]
+    d = dv.View(pa.table({"t": pa.chunked_array(parts), "l": [[text] for text in TEXTS]}))
+    model = np.array(values, object)
+    assert d.t_mask().tolist() == [text is not None for text in TEXTS]
+    for view in (d.t, pickle.loads(pickle.dumps(d)).t, copy.deepcopy(d).t):
+        np.testing.assert_array_equal(follow(view, steps)(), follow(model, steps))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(d.t[3:9]))(), model[3:9])
+
+
+def test_texts_of_arrow_become_objects_when_their_rows_are_read(monkeypatch):
+    made = []
+    real = ArrowObjects.__getitem__
+    monkeypatch.setattr(
+        ArrowObjects, "__getitem__", lambda own, rows: made.append(rows) or real(own, rows)
+    )
+    parts = [[f"text {number}" for number in range(1000)], ["end"]]
+    texts = pa.chunked_array(parts)
+    d = dv.View(pa.table({"t": texts, "l": [[text] for text in texts.to_pylist()]}))
+    assert d.shape == (1001,) and len(d.t) == 1001 and d.l._fields() == () and not made
+    assert d[1000].t() == "end" and d.t[5:7]().tolist() == ["text 5", "text 6"]
+    assert d.l[[7, 1000]]()[1].tolist() == ["end"]
+    counts = [rows.stop - rows.start if isinstance(rows, slice) else len(rows) for rows in made]
+    assert counts == [1, 2, 2]
+    assert len(pickle.dumps(d.t[5:9])) < 3000 and "text 999" not in repr(made)
+    assert "text 999" in repr(d.t)  # a row of what lies in memory
 
 
 def test_one_arrow_array_is_one_view():

@@ -11,7 +11,7 @@ from dataview.plan.kinds import LateStored, Record, Reduction, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
-from dataview.sources import ArraySource, Source, packed_together
+from dataview.sources import Source, packed_together
 
 
 def packed_in_order(node: Node) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]
 
     A source that is not in memory stays whole, and so does one with None among its indices.
     """
-    if source.memory is None or None in indices:
+    if None in indices or not source.lies_in_memory:
         return source, [0] * len(source.shape)
     low, high = list(source.shape), [0] * len(source.shape)
     for index in indices:
@@ -95,8 +95,8 @@ def _cut(source: Source, indices: list[Index | None]) -> tuple[Source, list[int]
             low[axis] = min(low[axis], ends[0])
             high[axis] = max(high[axis], ends[1] + 1)
     low = [min(pair) for pair in zip(low, high, strict=True)]
-    key: tuple[Any, ...] = (*map(slice, low, high), ...)
-    return ArraySource(source.memory[key]), low
+    block = source.cut_to((*map(slice, low, high), ...))
+    return (source, [0] * len(low)) if block is None else (block, low)
 
 
 def _moved(index: Index, low: list[int]) -> Index:

@@ -31,7 +31,6 @@ from dataview.plan.photographs import PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
-from dataview.sources import ArraySource
 from dataview.tables import Distinct
 
 READ_BYTES = 1 << 24
@@ -123,7 +122,7 @@ def in_memory(node: Node) -> bool:
             if isinstance(source, PhotographSource):
                 if source.photograph.taken is None:
                     return False
-            elif not isinstance(source, ArraySource) or _is_mapped(source.memory):
+            elif not source.lies_in_memory or _is_mapped(source.memory):
                 return False
         elif not isinstance(here, Reduction) or here.taken is None:
             return False

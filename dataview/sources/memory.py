@@ -18,6 +18,7 @@ class ArraySource(Source):
 
     __slots__ = ("_home", "_reference", "dtype", "memory", "shape", "writable")
     memory: np.ndarray
+    lies_in_memory = True
 
     def __init__(self, array: np.ndarray) -> None:
         self.writable = bool(array.flags.writeable)
@@ -64,6 +65,10 @@ class ArraySource(Source):
         except AttributeError:
             self._home: Home = super().home
             return self._home
+
+    def cut_to(self, key: tuple[Any, ...]) -> Source:
+        """Return a source of a block alone."""
+        return ArraySource(self.memory[key])
 
     def describe(self) -> str:
         """Say that this is memory."""

@@ -57,6 +57,10 @@ class Source(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+    def cut_to(self, key: tuple[Any, ...]) -> Source | None:
+        """Return a source of a block alone, which a pickle holds; None if it holds no data."""
+        return None
+
     @abstractmethod
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return the elements that the index selects: a new array, unless there is `memory`."""
@@ -70,6 +74,10 @@ class Source(ABC):
 
     memory: np.ndarray | None = None
     """The array in memory that holds the data, of which `read` returns aliases."""
+
+    lies_in_memory: bool = False
+    """Whether the data are in memory, perhaps in another form: some are shown without being asked
+    for."""
 
     path: str | os.PathLike[str] | None = None
     """The local file that holds the data, so that two sources of one file can be recognised."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -158,11 +159,19 @@ class ArrowObjects(LateValues):
     """An array of Arrow, of whose values objects are made."""
 
     def __init__(self, array: Any) -> None:
-        self.array = _without_views(array)
-        self._way = _way(self.array.type)
+        self.given = array
+        self._way = _way(_taken_as(array.type))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrowObjects, (self.given,)
+
+    @functools.cached_property
+    def array(self) -> Any:
+        """The array, of which Arrow can take some rows."""
+        return _without_views(self.given)
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self.given)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         if isinstance(rows, slice):
@@ -176,7 +185,11 @@ class ArrowObjects(LateValues):
     @property
     def nbytes(self) -> int:
         """How much memory the array takes."""
-        return int(self.array.nbytes)
+        return int(self.given.nbytes)
+
+    def part(self, rows: slice) -> LateValues:
+        """Return some of the values: what is only cut is pickled with all of the array."""
+        return ArrowObjects(arrow().concat_arrays([self.array[rows]]))
 
 
 def _way(kind: Any) -> Callable[[Any], np.ndarray]:
@@ -207,10 +220,16 @@ def _views(array: Any) -> np.ndarray:
 
 def _without_views(array: Any) -> Any:
     """Return texts or bytes as an array of which Arrow can take some."""
+    kind = _taken_as(array.type)
+    return array if kind == array.type else array.cast(kind)
+
+
+def _taken_as(kind: Any) -> Any:
+    """Return the type of texts or bytes of which Arrow can take some."""
     types = arrow().types
-    if types.is_string_view(array.type):
-        return array.cast(arrow().large_string())
-    return array.cast(arrow().large_binary()) if types.is_binary_view(array.type) else array
+    if types.is_string_view(kind):
+        return arrow().large_string()
+    return arrow().large_binary() if types.is_binary_view(kind) else kind
 
 
 def _fixed_bytes(array: Any) -> np.ndarray:

@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import arrow, leaves_of, stored_type, text_meta
-from dataview.formats.tables.arrow_values import columns_of, dictionaries_in, labels_in, one_array
+from dataview.formats.tables.arrow import arrow, dtype_of, leaves_of, stored_type, text_meta
+from dataview.formats.tables.arrow_values import (
+    ArrowObjects,
+    columns_of,
+    dictionaries_in,
+    labels_in,
+    one_array,
+)
 from dataview.formats.tables.column_nodes import nested
 from dataview.formats.tables.columns import Column, Name
+from dataview.formats.tables.late_values import Joined, LateSource, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
 from dataview.plan.node import Node
@@ -32,9 +39,8 @@ def node_of_table(table: Any) -> Node:
     for name, column in zip(names, table.columns, strict=True):
         if name in found.lost:
             continue
-        array = one_array(column)
-        labels = {own: labels_in([one]) for own, one in dictionaries_in(array, (name,))}
-        for own, part in columns_of(array, (name,), labels).items():
+        labels: dict[Name, Any] = {}
+        for own, part in _columns(column, name, labels).items():
             meta = dict(found.found[own].meta)
             if own in labels:
                 meta["labels"] = labels[own].to_pylist()
@@ -68,9 +74,22 @@ def node_of_column(column: Any) -> Node:
 COLUMN = "column"
 
 
+def _columns(column: Any, name: str, labels: dict[Name, Any]) -> dict[Name, Column]:
+    """Return the leaves of a column by name; `labels` gets those of codes."""
+    kind, _ = stored_type(column.type)
+    if column.num_chunks > 1 and dtype_of(kind) == LateValues.dtype and kind == column.type:
+        present = column.is_valid().to_numpy() if column.null_count else None
+        return {(name,): Column(Joined([*map(ArrowObjects, column.chunks)]), present)}
+    array = one_array(column)
+    labels.update({own: labels_in([one]) for own, one in dictionaries_in(array, (name,))})
+    return columns_of(array, (name,), labels)
+
+
 def _node(column: Column) -> Node:
     """Return the node of values, which share memory with Arrow's, or of lists of them."""
     if isinstance(column.values, Column):
         assert column.offsets is not None
         return laid_out(_node(column.values), layout_of(offsets=column.offsets), True)
-    return stored(ArraySource(np.asarray(column.values)), False)
+    if isinstance(column.values, LateValues):
+        return stored(LateSource(column.values), False)
+    return stored(ArraySource(column.values), False)

@@ -6,9 +6,13 @@ A text takes fifty bytes beside its own in Python, and a few where it lies in a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from dataview.index import Index, gather
+from dataview.sources import Memo, Source
 
 OBJECT_BYTES = 56
 """About what an object takes beside the bytes of its text, with the reference to it."""
@@ -34,9 +38,91 @@ class LateValues(ABC):
     def nbytes(self) -> int:
         """About how much memory they take, with what is kept of values that were made."""
 
+    def part(self, rows: slice) -> LateValues:
+        """Return some of the values, which hold no others in a pickle."""
+        return Made(self[rows])
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return all values."""
         return self[:].astype(dtype or self.dtype, copy=False)
+
+
+class Made(LateValues):
+    """Values that were made."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        return np.array(self.values[rows])
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the references to them take."""
+        return self.values.nbytes
+
+
+class Joined(LateValues):
+    """The values of parts that follow one another."""
+
+    def __init__(self, parts: Sequence[LateValues]) -> None:
+        self.parts = parts
+        self.starts = np.cumsum([0, *map(len, parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        found = [np.empty(0, object)]
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            ends = np.clip([start, stop], self.starts[:-1, None], self.starts[1:, None])
+            within: list[Any] = [slice(*pair) for pair in (ends - self.starts[:-1, None]).tolist()]
+        else:
+            within = np.split(rows, rows.searchsorted(self.starts[1:-1]))
+            within = [own - start for own, start in zip(within, self.starts, strict=False)]
+        for part, own in zip(self.parts, within, strict=True):
+            if own.stop > own.start if isinstance(own, slice) else len(own):
+                found.append(part[own])
+        return np.concatenate(found)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory the parts take."""
+        return sum(part.nbytes for part in self.parts)
+
+
+class LateSource(Source):
+    """Values in memory in another form than NumPy's, of which rows are made when they are read."""
+
+    __slots__ = ("dtype", "shape", "values")
+    lies_in_memory = True
+
+    def __init__(self, values: LateValues) -> None:
+        self.values, self.shape, self.dtype = values, (len(values),), values.dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LateSource, (self.values,)
+
+    def read(self, index: Index, memo: Memo) -> np.ndarray:
+        """Return what an index selects, made now."""
+        return np.asarray(gather.by_rows(index, self._made))
+
+    def _made(self, rows: np.ndarray) -> np.ndarray:
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            return self.values[int(rows[0]) : int(rows[-1]) + 1]
+        return self.values[rows]
+
+    def cut_to(self, key: tuple[Any, ...]) -> Source:
+        """Return the source of some rows alone."""
+        return LateSource(self.values.part(key[0]))
+
+    def describe(self) -> str:
+        """Say that this is memory."""
+        return "memory"
 
 
 class Decoded(LateValues):
