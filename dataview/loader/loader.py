@@ -29,9 +29,9 @@ _NO_BATCH = "the samples of a whole epoch make no batch, {} have failed"
 class Loader:
     """An iterator over the batches of a view, epoch after epoch; `View._loader` makes it.
 
-    `for` goes on with an interrupted epoch, and begins the next one when the last is exhausted.
-    `rows` are the row numbers of the last batch, `places` their positions in the epoch, and `valid`
-    marks those that are no padding (None: all).  `errors` lists the samples that failed.
+    A `for` loop continues an epoch that was interrupted, and otherwise begins the next one.  `rows`
+    are the row numbers of the last batch, and `places` their positions in the epoch.  `valid` is
+    false for rows that are padding, or None if no row is.  `errors` lists the samples that failed.
     """
 
     def __init__(self, plan: LoaderPlan) -> None:
@@ -240,7 +240,7 @@ class Loader:
 
     @property
     def is_new_epoch(self) -> bool:
-        """Whether an epoch ended with the last batch, or with the loop."""
+        """Whether an epoch ended with the last batch, or at the end of the loop."""
         return self._state.is_new_epoch
 
     @property
@@ -250,7 +250,7 @@ class Loader:
 
     @property
     def position(self) -> int:
-        """How many samples of the epoch's order all ranks together have had."""
+        """How many samples of the epoch all ranks together have received."""
         return self._state.cursor.position
 
     @property
@@ -260,7 +260,7 @@ class Loader:
 
     @property
     def previous_epoch_detail(self) -> float | None:
-        """What `epoch_detail` was before the last batch; None before the first one."""
+        """The value of `epoch_detail` before the last batch; None before the first one."""
         previous = self._state.previous
         return None if previous is None else self._detail(previous)
 
@@ -277,12 +277,12 @@ class Loader:
 
     @property
     def places(self) -> np.ndarray:
-        """The positions of the samples in the last batch in the order of their epoch."""
+        """The positions of the samples of the last batch in the order of their epoch."""
         return np.asarray(self._last.places)
 
     @property
     def valid(self) -> np.ndarray | None:
-        """Which samples of the last batch are no padding; None if none is."""
+        """A mask of the last batch, false for samples that are padding; None if none is."""
         return self._last.valid
 
     @property
@@ -332,12 +332,12 @@ class Loader:
     # --- stopping and resuming -----------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the loader's place, just after the last batch, as small plain data."""
+        """Return the state of the loader after the last batch, as small data that JSON can hold."""
         orders = self._dealer.saved_orders(self._state.cursor)
         return self._state.saved(self._plan.fingerprint, orders)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to the place that a state holds.
+        """Continue from a state that `state_dict` has returned.
 
         The state has to come from a loader of the same data, sampler and seed.  Batch size,
         workers, prefetching and shards may differ.
