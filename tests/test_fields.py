@@ -872,3 +872,32 @@ def test_a_new_field_with_nearly_the_name_of_another_is_told(d):
     for name in ("targets", "target2", "log_target", "inputs", "x", "input_"):
         setattr(d, name, d.target * 3)
     d.target = d.target + 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda d: d._take([1, 0]),
+        lambda d: d._filter(d.x < 3),
+        lambda d: d._dropna(),
+        lambda d: d._sorted(by="x"),
+        lambda d: d._split(2)[0],
+    ],
+)
+def test_rows_that_a_verb_has_made_take_new_fields(rows):
+    d = dv.View(x=np.array([1.0, 2.0, np.nan, 5.0]), y=np.arange(4))
+    part = rows(d)
+    part.z = part.x * 2
+    assert np.array_equal(part.z(), part.x() * 2, equal_nan=True)
+    assert "z" not in d._fields()
+    part.y += 10
+    assert d.y().max() >= 10
+
+
+def test_a_part_that_a_key_has_made_takes_new_fields_by_name():
+    d = dv.View(x=np.arange(4.0))
+    part = d[d.x > 1]
+    with pytest.raises(TypeError, match=r"part\._set_field\('z', other\)"):
+        part.z = part.x * 2
+    part._set_field("z", part.x * 2)
+    assert part.z().tolist() == [4.0, 6.0]

@@ -150,6 +150,13 @@ spaces.register_views(spaces.Views(BaseView, lambda view: node_of(view), viewed)
 _Some = TypeVar("_Some", bound=BaseView)
 
 
+def on_its_own(part: _Some) -> _Some:
+    """Return a part that a verb has made as a view of its own: its fields can be re-pointed."""
+    node, rows, _, _, count = part._state
+    put_state(part, (node, rows, None, None, count))
+    return part
+
+
 def like(view: _Some, node: Node) -> _Some:
     """Return the view of a node, of the class of another view."""
     return cast(_Some, viewed(node))

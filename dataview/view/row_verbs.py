@@ -12,7 +12,7 @@ from dataview import batches, loader, samplers, samples, spaces, tables
 from dataview.errors import explained
 from dataview.plan.node import Node
 from dataview.view import face
-from dataview.view.face import BaseView, evaluated, like, node_from, node_of, viewed
+from dataview.view.face import BaseView, evaluated, like, node_from, node_of, on_its_own, viewed
 
 
 class RowVerbs(BaseView):
@@ -22,7 +22,8 @@ class RowVerbs(BaseView):
 
     def _take(self, rows: Any) -> Self:
         """Return these rows, in this order; a row may be named several times."""
-        return cast(Self, cast(Any, self)[samplers.as_numbers(np.asarray(evaluated(rows)))])
+        numbers = samplers.as_numbers(np.asarray(evaluated(rows)))
+        return cast(Self, on_its_own(cast(Any, self)[numbers]))
 
     def _shuffled(self, seed: int | Sequence[int], pool: int | None = None) -> Self:
         """Return all rows in a random order that follows from the seed; long orders are not stored.
@@ -69,7 +70,7 @@ class RowVerbs(BaseView):
             return like(self, samples.filtered(node_of(self), condition, viewed))
         mask = tables.mask_of(node_of(condition)) if isinstance(condition, BaseView) else None
         mask = np.asarray(evaluated(condition)) if mask is None else mask
-        return cast(Self, cast(Any, self)[samplers.as_mask(mask)])
+        return cast(Self, on_its_own(cast(Any, self)[samplers.as_mask(mask)]))
 
     def _split(self, *sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
         """Split the rows into parts of these sizes or fractions; the rest is one more part.

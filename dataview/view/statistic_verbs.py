@@ -17,7 +17,16 @@ from dataview.compute import (
 from dataview.samples import asked, collected, statistic, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, known, whole_rows
-from dataview.view.face import BaseView, argument, evaluated, like, names_in, node_from, node_of
+from dataview.view.face import (
+    BaseView,
+    argument,
+    evaluated,
+    like,
+    names_in,
+    node_from,
+    node_of,
+    on_its_own,
+)
 
 
 class StatisticVerbs(BaseView):
@@ -228,7 +237,8 @@ class StatisticVerbs(BaseView):
         looked_at = names_in(names)
         for name in looked_at:
             cast(Any, self)._field(name)
-        return cast(Self, cast(Any, self)[evaluate(whole_rows(node_of(self), looked_at))])
+        kept = evaluate(whole_rows(node_of(self), looked_at))
+        return cast(Self, on_its_own(cast(Any, self)[kept]))
 
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.

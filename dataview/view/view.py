@@ -574,8 +574,8 @@ def _assign(view: View, name: str, value: Any) -> None:
         if view._state[3] is not None:
             raise TypeError(
                 f"a view assigned to a field re-points it, and {name!r} here would vanish with "
-                f"the part it is set on; ._field({name!r})._write(other) writes the data, "
-                f"._set_field({name!r}, other) on a view of its own re-points the field"
+                f"the part it is set on; ._field({name!r})._write(other) writes the data, and on a "
+                f"part that has a name, part._set_field({name!r}, other) re-points the field"
             )
         if name not in node_of(view).fields:
             hints.warn_of_misspelt(name, node_of(view).fields)
