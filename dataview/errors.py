@@ -224,6 +224,16 @@ def hint(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def shape_text(lengths: Iterable[int | None]) -> str:
+    """Return a shape for a message, with ? for each length that is unknown.
+
+    >>> shape_text((None, 3)), shape_text((4,))
+    ('(?, 3)', '(4,)')
+    """
+    words = ["?" if length is None else str(length) for length in lengths]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
+
+
 def shortened(text: str) -> str:
     """Return a text for a message, cut in the middle if it is long: files may say anything.
 

@@ -444,13 +444,55 @@ def test_padding_of_chosen_rows_is_marked(rows):
         assert_same(batch._valid()(), np.arange(index * 4, index * 4 + 4) < len(chosen))
 
 
+OF_PADDED = {
+    "with a number": lambda b: b.x + 1,
+    "with itself": lambda b: b.x * b.x,
+    "with a column": lambda b: b.x * b.y[..., None],
+    "with a row": lambda b: b.x - b.x._mean(axis=0),
+    "with a row that has all axes": lambda b: b.x - b.x._mean(axis=0, keepdims=True),
+    "with an array of its shape": lambda b: np.ones(b.x._shape()) * b.x,
+    "with the rows along the last axis": lambda b: np.ones((5, 1)) + b.y,
+    "a part of what is computed": lambda b: (b.x + 1)[:, 1:],
+    "turned": lambda b: (b.x + 1)._transpose(),
+    "compared": lambda b: b.x > 2,
+    "cast, of what is computed": lambda b: (b.x + 1)._astype("f4"),
+    "made by a function": lambda b: b.x._map(lambda row: row() + 1),
+    "made by a function that is known": lambda b: b.y._map(lambda y: y() + 1, shape=(), dtype=int),
+}
+
+
+@pytest.mark.parametrize("computed", OF_PADDED.values(), ids=OF_PADDED)
+def test_padding_of_what_is_computed_is_marked(computed):
+    d, _ = parts(10)
+    for batch, marks in zip(
+        d._minibatches(4, tail="pad"), np.arange(12).reshape(3, 4) < 10, strict=True
+    ):
+        assert_same(computed(batch)._valid()(), marks)
+    last = computed(d._minibatches(4, tail="pad")[2])
+    if last._shape() is not None and last._shape()[:1] == (4,):
+        assert_same(last[2:]._valid()(), np.array([False, False]))
+        assert_same(last[::-1]._valid()(), np.array([False, False, True, True]))
+
+
+def test_padding_of_rows_of_different_lengths_is_marked_or_unknown():
+    d = dv.View(w=[[1.5], [2.0, 3.0], [4.0]], x=[1.0, 2.0, 3.0])
+    batch = d._minibatches(2, tail="pad")[1]
+    for view in (batch.w, batch.w * 2, -batch.w, batch.w._pad(0), batch.w._pad(0) + 1):
+        assert view._valid()().tolist() == [True, False]
+    with pytest.raises(TypeError, match="which rows are padding"):
+        (batch.w * batch.x)._valid()
+    assert (d.w * 2)._valid()().tolist() == [True] * 3
+
+
 def test_what_is_not_marked():
     d, _ = parts(10)
     assert d._valid()().all()
     assert dv.concat(d, d)._valid()().shape == (20,)
     for tail in ["short", "drop"]:
         assert d._minibatches(4, tail=tail)[0]._valid()().tolist() == [True] * 4
-    for view in [d._minibatches(4, tail="pad")[[0, 2]], d.x + 1, d[3]]:
+    assert (d.x + 1)._valid()().tolist() == [True] * 10
+    chosen = d._minibatches(4, tail="pad")[[0, 2]]
+    for view in [chosen, d.x._sum(axis=1), d.x._mean() + 1, d[3]]:
         with pytest.raises(TypeError, match="which rows are padding"):
             view._valid()
     with pytest.raises(ReadOnlyError):

@@ -1478,3 +1478,52 @@ def test_sequences_have_the_dtype_that_is_asked_for_whatever_is_stored():
     given = (np.ones((2, 2, 1)), mask()), np.ones((2, 1)), None
     (sequences, marks), vectors, nothing = both.np_format_as(given, both)
     assert sequences.dtype == vectors.dtype == "f4" and nothing is None and marks is given[0][1]
+
+
+def test_which_sequences_are_padding_is_known_of_what_is_computed():
+    space = SequenceSpace(VectorSpace(1))
+    d = dv.View(w=[[1.5], [2.0, 3.0], [4.0, 5.0, 6.0]], _spaces={"w": space})
+    data, mask = d._minibatches(2, spec=(space, "w"), tail="pad")[1]
+    for part in (
+        data,
+        mask,
+        data + 1,
+        data * mask[:, :, None],
+        -data,
+        data[1:],
+        (data + 1)[:, :, 0],
+    ):
+        assert part._valid()().tolist() == [True, False]
+
+
+CONV_STEPS = SequenceSpace(Conv2DSpace((2, 1), 2, axes=("b", "c", 0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("computed", "dtype"),
+    [
+        (lambda w, x: w * 2, "f8"),
+        (lambda w, x: w[1:][::-1] / 4, "f8"),
+        (lambda w, x: w * x, "f8"),
+        (lambda w, x: np.sqrt(w)._astype("f4"), "f4"),
+        (lambda w, x: (x - w)[[2, 0]], "f8"),
+    ],
+)
+def test_what_is_computed_of_rows_of_different_lengths_keeps_their_space(computed, dtype):
+    rows = [np.arange(4.0 * n).reshape(n, 4) + n for n in (2, 1, 3)]
+    d = dv.View(w=dv.ragged(rows), x=[1.0, 2.0, 3.0], _spaces={"w": CONV_STEPS})
+    found = computed(d.w, d.x)
+    assert found._space.with_dtype(None) == CONV_STEPS and found._dtype() == dtype
+    wanted = SequenceSpace(Conv2DSpace((2, 1), 2))
+    data, mask = dv.View(w=found)._get((wanted, "w"))
+    for number, row in enumerate(found()):  # its channels lie in front, and are asked for last
+        expected = row.reshape(-1, 2, 2, 1).transpose(0, 2, 3, 1)
+        np.testing.assert_array_equal(data()[: len(row), number], expected)
+        assert mask()[:, number].sum() == len(row)
+
+
+def test_labels_of_different_lengths_are_labels_where_they_are_only_cast():
+    words = SequenceSpace(IndexSpace(3, 1))
+    d = dv.View(w=[[1, 2], [0]], _spaces={"w": words})
+    assert d.w._astype("i4")._space == words.with_dtype("i4")
+    assert (d.w * 2)._space.space.max_labels is None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.errors import StreamError, shortened
+from dataview.errors import StreamError, shape_text, shortened
 from dataview.index import (
     Affine,
     Constant,
@@ -29,7 +29,7 @@ from dataview.plan.build import field, record
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node
-from dataview.plan.ragged import Ragged, as_ragged, places_of, text_of
+from dataview.plan.ragged import Ragged, as_ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 
@@ -168,8 +168,8 @@ def _joined_rows(nodes: Sequence[Node]) -> Ragged:
     for number, part in enumerate(parts):
         if len(part.layout.axes) != axes or len(part.extents) != len(parts[0].extents):
             raise ValueError(
-                f"the rows of view {number} have shape {text_of(part.row_extents)}, those of "
-                f"view 0 {text_of(parts[0].row_extents)}; rows to be joined are alike"
+                f"the rows of view {number} have shape {shape_text(part.row_extents)}, those of "
+                f"view 0 {shape_text(parts[0].row_extents)}; rows to be joined are alike"
             )
     wholes = list({(id(part.values), id(part.layout)): part for part in parts}.values())
     starts = np.cumsum([0, *(whole.layout.count for whole in wholes)]).tolist()

@@ -1,4 +1,4 @@
-"""Checks that a node is one array, that it has an end, and that a shape can become another."""
+"""Checks that a node is one array, that it has an end, and that a shape or a key can be taken."""
 
 from __future__ import annotations
 
@@ -47,3 +47,17 @@ def is_broadcast_to(shape: Shape, whole: Shape) -> bool:
         return False
     pairs = zip(reversed(shape), reversed(whole), strict=False)
     return all(own in (1, length) for own, length in pairs)
+
+
+def no_key(why: str) -> Exception:
+    """Return the error for a key that ragged rows do not take."""
+    return IndexError(
+        f"{why}, and this view is ragged; take a row first, as in view[0][:2], or make rows of "
+        f"one length: _pad(value) fills them up, _windows(size, step) cuts a long row, "
+        "_map(function) does anything row by row"
+    )
+
+
+def is_whole(entry: Any) -> bool:
+    """Whether an entry of a key selects all of an axis."""
+    return isinstance(entry, slice) and entry == slice(None)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from dataview.errors import UndeclaredError
+from dataview.errors import UndeclaredError, shape_text
 from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import (
@@ -524,10 +524,8 @@ def known_shape(node: Node) -> Shape:
         shapes = " and ".join(str(each).replace("None", "?") for each in sides)
         raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
     if isinstance(node, Unbound):
-        extents = ", ".join("?" if n is None else str(n) for n in node.extents)
-        raise UndeclaredError(
-            f"a length of ({extents}) is unknown until data is given: {bind_text(node.names)}"
-        )
+        shape, how = shape_text(node.extents), bind_text(node.names)
+        raise UndeclaredError(f"a length of {shape} is unknown until data is given: {how}")
     if isinstance(node, Sampled):
         raise node.shapeless()
     raise UndeclaredError(

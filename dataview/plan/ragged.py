@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.errors import RaggedError
+from dataview.errors import RaggedError, shape_text
 from dataview.index import (
     LINE,
     Affine,
@@ -33,10 +33,21 @@ from dataview.index import (
 )
 from dataview.index.flat import Layout, RowOf, as_objects, packed, place_of, shaped, windows_of
 from dataview.plan.build import keyed, select, stored
-from dataview.plan.guards import is_broadcast_to
-from dataview.plan.kinds import Extents, RowReader, Sampled, Stored, known_shape, size_of
+from dataview.plan.fields import NO_META, computed_meta
+from dataview.plan.guards import is_broadcast_to, is_whole, no_key
+from dataview.plan.kinds import (
+    Elementwise,
+    Extents,
+    RowReader,
+    Sampled,
+    Stored,
+    known_dtype,
+    known_shape,
+    size_of,
+)
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Argument, Evaluate, Node
+from dataview.plan.operations import is_cast
 from dataview.sources import ArraySource, Memo
 
 WAYS_OUT = "_pad(value) makes an array of one shape of them, _map(function) does it row by row"
@@ -103,7 +114,7 @@ class Ragged(Sampled):
     def shapeless(self) -> Exception:
         """Return the error for a question that takes an array of one shape."""
         return RaggedError(
-            f"the rows of shape {text_of(self.extents)} differ in length; {WAYS_OUT}"
+            f"the rows of shape {shape_text(self.extents)} differ in length; {WAYS_OUT}"
         )
 
     # --- which rows ------------------------------------------------------------------------
@@ -252,10 +263,10 @@ class Ragged(Sampled):
 
     def relaid(self) -> Ragged:
         """Return the same rows such that their values are a line of their own."""
-        if isinstance(self.values, Ragged):
-            places, layout = self.chosen()
-            return Ragged(self.values.rows(places).relaid(), layout)
-        return Ragged(self.flat(), self.chosen()[1])
+        places, layout = self.chosen()
+        inner = self.values
+        values = inner.rows(places).relaid() if isinstance(inner, Ragged) else self.flat()
+        return Ragged(values, layout).replaced(meta=self.meta)
 
     def merged(self) -> Ragged:
         """Return the same rows such that those made of ragged rows have all their values in one."""
@@ -396,8 +407,11 @@ class Ragged(Sampled):
         return ragged_of(*packed(list(memory))) if is_of_arrays else None
 
     def of_rows(self, rows: Node) -> Node:
-        """Return rows laid out as these, of what was made of their flat values."""
-        return self.over(rows)
+        """Return rows laid out as these, of what was computed of each of their flat values."""
+        found = self.over(rows)
+        if isinstance(rows, Elementwise) and self.meta is not NO_META:
+            found.meta = computed_meta(self.meta, known_dtype(rows), is_cast(rows.ufunc))
+        return found
 
     def per_row(self, operand: Any) -> Node:
         """Return an operand that has one value for each row as values of the flat line."""
@@ -417,8 +431,8 @@ class Ragged(Sampled):
     def _not_alike(self, other: Any) -> Exception:
         theirs = other.extents if isinstance(other, Node) else np.shape(other)
         return RaggedError(
-            f"rows of shape {text_of(self.extents)} take a number, or one value for each row, of "
-            f"shape ({self.count},); got {text_of(theirs or ())}; {WAYS_OUT}"
+            f"rows of shape {shape_text(self.extents)} take a number, or one value for each row, "
+            f"of shape ({self.count},); got {shape_text(theirs or ())}; {WAYS_OUT}"
         )
 
     # --- writing ---------------------------------------------------------------------------
@@ -507,20 +521,6 @@ def _keyed(node: Node, key: tuple[Any, ...]) -> Node:
     return node.at(key) if isinstance(node, Ragged) else keyed(node, key)
 
 
-def no_key(why: str) -> Exception:
-    """Return the error for a key that ragged rows do not take."""
-    return IndexError(
-        f"{why}, and this view is ragged; take a row first, as in view[0][:2], or make rows of "
-        f"one length: _pad(value) fills them up, _windows(size, step) cuts a long row, "
-        "_map(function) does anything row by row"
-    )
-
-
-def is_whole(entry: Any) -> bool:
-    """Whether an entry of a key selects all of an axis."""
-    return isinstance(entry, slice) and entry == slice(None)
-
-
 def _is_number(value: Any) -> bool:
     return value.shape == () if isinstance(value, Node) else True
 
@@ -530,9 +530,3 @@ def _array_or_none(value: Any) -> np.ndarray | None:
         return np.asarray(value)
     except ValueError:  # lists of different lengths
         return None
-
-
-def text_of(lengths: Any) -> str:
-    """Return a shape with ? for each length that is unknown."""
-    words = ["?" if length is None else str(length) for length in lengths]
-    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"

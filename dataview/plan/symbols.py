@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dataview.errors import UndeclaredError
+from dataview.errors import UndeclaredError, shape_text
 from dataview.index import is_endless
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
@@ -268,7 +268,7 @@ def matched(symbol: Placeholder, value: Any) -> Any:
     fits = len(shape) == len(symbol.extents) and all(
         wanted in (None, length) for wanted, length in zip(symbol.extents, shape, strict=True)
     )
-    got = f"{value.dtype} {_extents_text(shape)}"
+    got = f"{value.dtype} {shape_text(shape)}"
     refusal = f"symbol {symbol.name!r} is declared {_declared(symbol)}; got {got}"
     if not fits:
         raise ValueError(refusal)
@@ -289,12 +289,7 @@ def matched(symbol: Placeholder, value: Any) -> Any:
 
 
 def _declared(symbol: Placeholder) -> str:
-    return f"{symbol.dtype} {_extents_text(symbol.extents)}"
-
-
-def _extents_text(extents: Extents) -> str:
-    words = ["?" if n is None else str(n) for n in extents]
-    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
+    return f"{symbol.dtype} {shape_text(symbol.extents)}"
 
 
 def check_symbols(names: Mapping[str, Any], known: Mapping[str, Any]) -> None:

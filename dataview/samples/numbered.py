@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import RaggedError, UndeclaredError, error_at
+from dataview.errors import RaggedError, UndeclaredError, error_at, shape_text
 from dataview.index import (
     Index,
     compose,
@@ -23,7 +23,7 @@ from dataview.index import (
 )
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.gaps import masks_in, with_mask
-from dataview.plan.guards import endless
+from dataview.plan.guards import endless, is_whole, no_key
 from dataview.plan.kinds import (
     Extents,
     Mapped,
@@ -36,7 +36,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
-from dataview.plan.ragged import Ragged, is_whole, no_key, text_of
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.ragged import AnyLength, common_dtype, fitted, likeness
 from dataview.sources import ArraySource, FunctionSource, Made, Memo, holds, made_so_far, making
@@ -308,7 +308,7 @@ def _joined_likeness(likes: Sequence[AnyLength]) -> AnyLength:
     first = likes[0]
     dtype = common_dtype([known_dtype(like) for like in likes])
     for number, like in enumerate(likes):
-        have = text_of(like.extents), text_of(first.extents)
+        have = shape_text(like.extents), shape_text(first.extents)
         if len(like.extents) != len(first.extents) or bool(like.row) is not bool(first.row):
             raise ValueError(
                 f"the rows of view {number} have shape {have[0]}, those of view 0 {have[1]}; rows "
@@ -355,7 +355,7 @@ def if_made(make: Callable[[int], _T], numbers: Iterable[int]) -> Iterator[_T]:
 def lengths_unknown(extents: Extents | None) -> Exception:
     """Return the error for what takes the lengths of all samples."""
     return RaggedError(
-        f"the samples of shape {text_of(extents or ())} differ in length, and a length is known "
+        f"the samples of shape {shape_text(extents or ())} differ in length, and a length is known "
         "once its sample is made; _freeze() makes all and keeps them in memory, _map(function) "
         "and a loader go through them one by one"
     )

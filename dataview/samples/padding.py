@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from dataview.compute import rows_of
-from dataview.errors import UndeclaredError, unknown_field
+from dataview.errors import UndeclaredError, shape_text, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
 from dataview.index.flat import Layout
 from dataview.plan.build import keyed, record, select, stored, with_fields
@@ -18,7 +18,7 @@ from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part
-from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.ragged import Ragged
 from dataview.plan.values import holding
 from dataview.samples.asking import Longest, longest_in
 from dataview.samples.collecting import with_lengths
@@ -270,9 +270,9 @@ class PaddedSamples(NumberedSamples):
     def shapeless(self) -> Exception:
         """Return the error for a question that takes the length of the longest row."""
         return UndeclaredError(
-            f"rows of shape {text_of(self.extents or ())} are filled up to the longest, which is "
-            "known when all samples have been made; _probe() makes them to find out, and to= gives "
-            "the length"
+            f"rows of shape {shape_text(self.extents or ())} are filled up to the longest, which "
+            "is known when all samples have been made; _probe() makes them to find out, and to= "
+            "gives the length"
         )
 
 

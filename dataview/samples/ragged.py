@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import error_at
+from dataview.errors import error_at, shape_text
 from dataview.index.flat import is_of_arrays, layout_of, shaped
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds
 
@@ -58,7 +58,7 @@ class AnyLength(Node):
             return found
         if not sample.size and sample.ndim == 1:  # an empty list has no more axes, and no dtype
             return np.empty((0, *(n or 0 for n in self.extents[1:])), self.dtype)
-        dtype, shape = known_dtype(self), text_of(self.extents)
+        dtype, shape = known_dtype(self), shape_text(self.extents)
         if not has_extents(sample.shape, self.extents):
             known = "the first ones read were" if self.exact else "declared is"
             raise ValueError(f"the shape is {sample.shape}; {known} {shape}")

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import shape_text
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain, shape_text
+from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain
 from dataview.spaces.batch import Extents
 
 

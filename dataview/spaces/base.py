@@ -337,12 +337,6 @@ def checked_size(name: str, value: Any) -> int:
     return found
 
 
-def shape_text(extents: Extents) -> str:
-    """Return a shape as messages show it, ? for a length that is unknown."""
-    inside = ", ".join("?" if n is None else str(n) for n in extents)
-    return f"({inside},)" if len(extents) == 1 else f"({inside})"
-
-
 # --- plain data --------------------------------------------------------------------------------
 
 SPACE = "space"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, read_only_meta
 from dataview.plan.kinds import Record, members
@@ -19,7 +20,7 @@ from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import SPACE, Space, plain, shape_text
+from dataview.spaces.base import SPACE, Space, plain
 from dataview.spaces.batch import Extents
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace

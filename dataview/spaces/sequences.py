@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import explained
+from dataview.errors import explained, shape_text
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.symbols import deferring, placeholder
 from dataview.spaces import batch as batches
@@ -25,7 +25,6 @@ from dataview.spaces.base import (
     converts,
     given_for_space,
     no_conversion,
-    shape_text,
 )
 from dataview.spaces.indexes import LabelSpace, largest, one_hot, same_labels
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, is_equal
-from dataview.errors import StreamError
+from dataview.errors import StreamError, shape_text
 from dataview.index import is_endless
 from dataview.plan.gaps import compared_in, present_in
 from dataview.plan.kinds import Comparison, Record, Sampled, Unbound, known_shape, size_of
 from dataview.plan.node import Argument, Node
-from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.ragged import Ragged
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
 from dataview.tables import mask_of
 from dataview.view.face import BaseView, node_of
@@ -123,9 +123,10 @@ def plain_key(key: Any) -> Any:
 def _as_key(node: Node) -> np.ndarray:
     """Return the data of a view that is a key; of files what may be true is read."""
     if is_ragged(node):
+        shape = shape_text(node.extents or ())
         raise IndexError(
-            f"a key chooses rows, and this one is ragged, {text_of(node.extents)}: of a mask of "
-            "values, mask._any(axis=1) are the rows that have one, as in d[(d.x > 1)._any(axis=1)]"
+            f"a key chooses rows, and this one is ragged, {shape}: of a mask of values, "
+            "mask._any(axis=1) are the rows that have one, as in d[(d.x > 1)._any(axis=1)]"
         )
     found = mask_of(node)
     return np.asarray(evaluate(node)) if found is None else found

@@ -10,13 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from dataview.compute import run_blocks
+from dataview.errors import shape_text
 from dataview.formats.contents import LateSource
 from dataview.formats.media.decoders import Decoder, Header, named
 from dataview.index import LINE, Array, Index, gather, identity, numbers_map
 from dataview.plan.build import stored
 from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.ragged import Ragged, text_of
+from dataview.plan.ragged import Ragged
 from dataview.samples import AnyLength, NumberedSamples, RaggedSamples
 from dataview.sources import ArraySource, Memo, Opening, Source, holds
 
@@ -88,8 +89,8 @@ class Rows:
         if not fits:
             raise ValueError(
                 f"its shape is {found.shape}, and the headers that were read say "
-                f"{text_of(self.extents)} of all; ragged=True takes files of several shapes, and "
-                "headers='all' reads the headers of all files when they are opened"
+                f"{shape_text(self.extents)} of all; ragged=True takes files of several shapes, "
+                "and headers='all' reads the headers of all files when they are opened"
             )
         if not holds(self.dtype, found.dtype):
             raise ValueError(
