@@ -89,6 +89,22 @@ def test_lines_points_and_images_are_drawn(plt, d, x):
     plt.savefig("/dev/null", format="png")
 
 
+def test_seaborn_takes_fields_and_frames(plt, rng):
+    import seaborn
+
+    d = dv.View(x=rng.normal(size=9), y=rng.normal(size=9), kind=list("aabbccabc"))
+    for options in (
+        {"data": d._to_pandas(), "x": "x", "y": "y", "hue": "kind"},
+        {"data": d._asdict(), "x": "x", "y": "y"},
+        {"x": d.x, "y": d.y, "hue": d.kind},
+    ):
+        plt.clf()
+        (points,) = seaborn.scatterplot(**options).collections
+        assert_same(np.asarray(points.get_offsets()), np.stack([d.x(), d.y()], axis=1))
+    with pytest.raises(TypeError, match="DataFrame or Mapping"):
+        seaborn.scatterplot(data=d, x="x", y="y")
+
+
 # ---------------------------------------------------------------- pandas
 
 

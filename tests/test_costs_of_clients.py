@@ -192,6 +192,8 @@ ARGUMENTS = {
     "hist2d": (1, lambda v: plt().hist2d(v, NUMBERS)),
     "stackplot": (1, lambda v: plt().stackplot(NUMBERS, v)),
     "ecdf": (1, lambda v: plt().ecdf(v)),
+    "histplot": (2, lambda v: of("seaborn").histplot(v)),
+    "scatterplot": (1, lambda v: of("seaborn").scatterplot(x=NUMBERS, y=v)),
     "pie": (1, lambda v: plt().pie(v)),
     "sizes of points": (1, lambda v: plt().scatter(NUMBERS, NUMBERS, s=v)),
     "hexbin": (2, lambda v: plt().hexbin(NUMBERS, v)),

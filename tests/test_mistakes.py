@@ -144,6 +144,7 @@ MISTAKES = [
     ("f'{x:.2f}'", "'.2f' | one element | np.round(d, 2)", "f'{np.round(x, 2)}'"),
     ("set(x)", "no hash | d._unique()()", "set(x._unique()().tolist())"),
     ("{x: 1}", "no hash", ""),
+    ("list(r[0])", "one sample | _iter_fields()", "dict(r[0]._iter_fields())"),
     ("set(r)", "no hash | d._drop_duplicates() | d._asdict()", "len(r._drop_duplicates())"),
     ("np.asarray(r, dtype=float)", "float64 | one array | 'n'", "np.asarray(r.n, dtype=float)"),
     ("len(x._mean())", "one element", ""),

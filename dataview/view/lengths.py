@@ -53,6 +53,10 @@ def iterable(node: Node) -> int:
     """Return how many samples iteration gives, endless ones included."""
     shape = known_shape(node)
     if not shape:
+        if node.fields.named:
+            raise TypeError(
+                "iteration over one sample; d._iter_fields() are its fields, and d() is all of it"
+            )
         raise TypeError("iteration over a view without axes: it is one element")
     return shape[0]
 
