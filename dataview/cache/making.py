@@ -178,9 +178,7 @@ def alone(place: pathlib.Path, waits: bool = True) -> Iterator[None]:
         _mine.paths.discard(path)
         _held.discard(held)
         if os.getpid() == held.owner:
-            with contextlib.suppress(FileNotFoundError, PermissionError):  # Windows: it is open
-                path.unlink()  # while it is locked, so that nobody else has taken it
-            os.close(held.handle)
+            _give_up(path, held.handle, True)
 
 
 def _locked(path: pathlib.Path, waits: bool) -> _Lock:
@@ -189,11 +187,27 @@ def _locked(path: pathlib.Path, waits: bool) -> _Lock:
         try:
             if not lock(handle, waits):
                 raise BlockingIOError(f"{path} is locked")
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
+            if _is_at(path, handle):
                 return _Lock(handle)
-        except FileNotFoundError:  # who had it has just given it up, and removed its file
-            pass
         except BaseException:
-            os.close(handle)
+            _give_up(path, handle, False)
             raise
+        os.close(handle)  # who had it has just given it up, and removed its file
+
+
+def _is_at(path: pathlib.Path, handle: int) -> bool:
+    """Whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _give_up(path: pathlib.Path, handle: int, is_locked: bool) -> None:
+    """Close the file of a lock, and remove it first unless others have the lock or will have it."""
+    try:
+        if is_locked or (lock(handle, waits=False) and _is_at(path, handle)):
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # Windows: it is open
+                path.unlink()
+    finally:
         os.close(handle)

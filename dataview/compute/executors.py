@@ -237,7 +237,11 @@ class _Work:
     def result(self) -> list[Any]:
         """Return the results, or raise the failure of the first item that failed."""
         if self.failures:
-            raise self.failures[min(self.failures)]
+            failures, self.failures = self.failures, {}
+            try:
+                raise failures[min(failures)]
+            finally:
+                del failures  # an error knows this frame, which would keep what it is about
         return self.results
 
 

@@ -14,7 +14,7 @@ from dataview.errors import hint
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.samples import pairing_of
+from dataview.samples import Samples, pairing_of
 from dataview.write import Journals
 
 if sys.platform != "win32":
@@ -84,6 +84,8 @@ def close(node: Node) -> None:
         for part in below([one], Part.held):
             if isinstance(part, Stored):
                 part.source.close()
+            elif isinstance(part, Samples):
+                part.close()
             elif (pairing := pairing_of(part)) is not None:
                 waiting += [own for index in pairing.indexes for own in index.parts]
 

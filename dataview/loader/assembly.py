@@ -230,17 +230,29 @@ class Assembly:
         `together` is why they could not be read together: reading them one by one shows which of
         them fail, and the others stay.  If none fails, it is raised.
         """
+        ready: Sequence[Any] | None = None
+        if together is None:
+            ready, together = self._ready_or_error(task, made)
+        try:
+            samples, outcome = self._one_by_one(task, mark, made, ready)
+            if together is not None and outcome.kept is None and not outcome.failures:
+                raise together
+        finally:
+            del together  # an error knows this frame, which would keep all that it is about
+        kept = [*(range(len(task.rows)) if outcome.kept is None else outcome.kept)]
+        return outcome._replace(batch=self._collated(samples, task, kept))
+
+    def _one_by_one(
+        self, task: Task, mark: Mark, made: Made | None, ready: Sequence[Any] | None
+    ) -> tuple[list[Any], Outcome]:
+        """Return the samples that did not fail, and what is known of them before they are a batch.
+
+        `ready` has those that were read together, or what of them was.
+        """
         samples: list[Any] = []
         kept: list[int] = []
         failures: list[Failure] = []
         missing = 0
-        ready: Sequence[Any] | None = None
-        if together is None:
-            try:
-                with making(made):
-                    ready = self._ready(task)
-            except Exception as error:
-                together = error
         epochs = task.each_epoch()
         for number, row in enumerate(task.rows.tolist()):
             mark.value = row
@@ -264,10 +276,18 @@ class Assembly:
                     continue
                 samples.append(answer)
             kept.append(number)
-        if together is not None and len(kept) == len(task.rows) and not failures:
-            raise together
         whole = None if len(kept) == len(task.rows) else kept
-        return Outcome(self._collated(samples, task, kept), whole, failures, missing)
+        return samples, Outcome(None, whole, failures, missing)
+
+    def _ready_or_error(
+        self, task: Task, made: Made | None
+    ) -> tuple[Sequence[Any] | None, Exception | None]:
+        """Return what of all samples is read together, or why it could not be."""
+        try:
+            with making(made):
+                return self._ready(task), None
+        except Exception as error:
+            return None, error
 
     def _ready(self, task: Task) -> Sequence[Any] | None:
         """Return what of all samples is read together; None if nothing is."""

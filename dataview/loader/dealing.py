@@ -128,6 +128,9 @@ class RowDealer:
         """Forget the orders of the epochs before a cursor, except the last one."""
         self._oldest = cursor.epoch - 1
 
+    def close(self) -> None:
+        """Do nothing: rows are asked for by their numbers, so that nothing is open."""
+
     def _begin(self, epoch: int) -> _Orders:
         with self._making:  # a prefetching thread and the user's thread may ask at the same time
             if epoch in self._known:

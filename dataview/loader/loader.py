@@ -376,6 +376,7 @@ class Loader:
         self._closed = True
         self._steps = None
         self._end_workers()
+        self._dealer.close()
         self._close_bar()
 
     def __enter__(self) -> Loader:

@@ -65,6 +65,12 @@ class StreamDealer:
             while self._kept and self._kept[0][0] < cursor.position:
                 self._kept.popleft()
 
+    def close(self) -> None:
+        """End the pass over the stream, and forget what was read."""
+        self._arriving = None
+        self._ahead.clear()
+        self._kept.clear()
+
     def step(self, cursor: Cursor, batch_size: int | None = None) -> BatchStep | None:
         """Return this rank's next batch, None if the epoch has no more for it."""
         deal = self.dealing

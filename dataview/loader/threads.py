@@ -64,6 +64,20 @@ class _End(Exception):
     """No more tasks."""
 
 
+def _result_or_error(call: Callable[[Any], Any], given: Any) -> Any:
+    """Return (what a call returns,), or its error, which is raised again where that is taken.
+
+    An error knows this frame, and through it those that have called it.  None of these may go on
+    knowing the error: together they would keep all that it is about, until garbage is collected.
+    """
+    try:
+        return (call(given),)
+    except StopIteration:
+        return _End()
+    except BaseException as error:
+        return error
+
+
 class Prefetcher:
     """Results of a run of tasks, in order; at most `depth` of them are ahead of the last taken."""
 
@@ -123,7 +137,10 @@ class Prefetcher:
             if isinstance(found, _End):
                 raise StopIteration
             if isinstance(found, BaseException):
-                raise found
+                try:
+                    raise found
+                finally:
+                    del found  # see `_result_or_error`
             self._taken += 1
             self._changed.notify_all()
             return self._drawn.pop(number), found[0]
@@ -155,20 +172,17 @@ class Prefetcher:
     def _work(self, worker: Worker) -> None:
         while (drawn := self._draw()) is not None:
             self._do(worker, *drawn)
-            # An error knows who has raised it again: a thread that waits would keep the loader.
-            del drawn
+            del drawn  # see `_result_or_error`
 
     def _do(self, worker: Worker, run: int, number: int, found: Any) -> None:
         """Do a task, or hand on the error of drawing it."""
         if not isinstance(found, BaseException):
-            try:
-                found = (worker(found.task),)
-            except BaseException as error:  # raised again where the result is taken
-                found = error
+            found = _result_or_error(worker, found.task)
         with self._changed:
             if run == self._run:
                 self._results[number] = found
                 self._changed.notify_all()
+        del found
 
     def _may_draw(self) -> bool:
         is_wanted = self._items is not None and self._given - self._taken < self.depth
@@ -184,20 +198,18 @@ class Prefetcher:
             self._given += 1
             self._drawing = True
         assert items is not None
+        item = _result_or_error(next, items)
         try:
-            item: Any = next(items)
-        except StopIteration:
-            item = _End()
-        except BaseException as error:  # raised again where the result is taken
-            item = error
-        with self._changed:
-            self._drawing = False
-            self._changed.notify_all()
-            if not isinstance(item, BaseException):
-                self._drawn[number] = item
-            elif run == self._run:
-                self._given = sys.maxsize  # so that no more is drawn
-        return run, number, item
+            with self._changed:
+                self._drawing = False
+                self._changed.notify_all()
+                if isinstance(item, BaseException):
+                    self._given = sys.maxsize if run == self._run else self._given  # no more
+                    return run, number, item
+                self._drawn[number] = item[0]
+                return run, number, item[0]
+        finally:
+            del item
 
     # --- a worker that is stuck -----------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
-from dataview.samples.in_order import DerivedSamples, Samples, stacked
+from dataview.samples.in_order import DerivedSamples, FileSamples, Samples, stacked
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -48,6 +48,7 @@ __all__ = [
     "AnyLength",
     "DerivedSamples",
     "Dropped",
+    "FileSamples",
     "FilteredSamples",
     "Items",
     "IteratorSamples",

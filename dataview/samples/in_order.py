@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from abc import abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +21,7 @@ from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import Row, are_rows, fields_of, together
 from dataview.samples.numbered import stack_nodes
 from dataview.samples.ragged import sample_like
-from dataview.sources import check_like, made_so_far
+from dataview.sources import Opening, check_like, made_so_far
 
 
 class Samples(Part):
@@ -44,6 +47,38 @@ class Samples(Part):
     def rows(self) -> Iterator[Row]:
         """Return the same as rows of the nodes that they are in, if many are in one."""
         return map(Row, self.iterate())
+
+    def close(self) -> None:
+        """Close what the passes over these samples have open."""
+
+
+class FileSamples(Samples):
+    """Samples of files, which `opening` says are open; to close it ends all passes over them."""
+
+    __slots__ = ("_passes", "opening")
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self._passes: weakref.WeakSet[Generator[Row, None, None]] = weakref.WeakSet()
+
+    @abstractmethod
+    def passing(self) -> Generator[Row, None, None]:
+        """Return the samples from the start."""
+
+    def rows(self) -> Iterator[Row]:
+        """Return the samples; who goes on when the files were closed is told so."""
+        self.opening.check()
+        passing = self.passing()
+        self._passes.add(passing)
+        yield from passing
+        self.opening.check()
+
+    def close(self) -> None:
+        """Have all passes say that the files are closed, and close what they have open."""
+        self.opening.close()
+        for one in [*self._passes]:
+            if inspect.getgeneratorstate(one) != inspect.GEN_RUNNING:  # in another thread
+                one.close()
 
 
 class DerivedSamples(Samples):

@@ -215,18 +215,22 @@ class _MappedSamples(DerivedSamples):
     def _fitted(self, view: Any, numbers: tuple[int, ...]) -> Node:
         """Return what is made of samples, as data that is like what was declared."""
         result = self.step.applied(view, numbers)
-        rank = 0 if self.step.batch is None else 1
+        return self._member(result, result.node, self.step.spec, (), numbers)
 
-        def fitted(node: Node, spec: Spec, path: Path) -> Node:
+    def _member(
+        self, result: Result, node: Node, spec: Spec, path: Path, numbers: tuple[int, ...]
+    ) -> Node:
+        """Return a member of what was made."""
+        if isinstance(spec, dict) or isinstance(node, Record):
             names = spec if isinstance(spec, dict) else dict.fromkeys(node.fields, ArraySpec())
-            if isinstance(spec, dict) or isinstance(node, Record):
-                parts = {n: fitted(field(node, n), names[n], (*path, n)) for n in names}
-                return record(parts, rank)
-            if isinstance(node, Ragged):
-                return node.compact(rows_of)
-            return stored(ArraySource(self.step.value(result, path, spec, numbers)))
-
-        return fitted(result.node, self.step.spec, ())
+            parts = {
+                n: self._member(result, field(node, n), names[n], (*path, n), numbers)
+                for n in names
+            }
+            return record(parts, 0 if self.step.batch is None else 1)
+        if isinstance(node, Ragged):
+            return node.compact(rows_of)
+        return stored(ArraySource(self.step.value(result, path, spec, numbers)))
 
 
 def _streamed(samples: Samples, spec: Spec) -> Stream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
@@ -254,12 +255,12 @@ class IteratorSamples(Samples):
         """Return the samples, refusing a second pass over an iterator."""
         if self.restarts:
             passing = iter(self.origin())
-            if passing is self.begun:
+            if self.begun and passing is self.begun():
                 raise StreamError(
                     "the function behind this view returned the same iterator again, which is "
                     "spent; it should make a new one at each call"
                 )
-            self.begun = passing
+            self.begun = _reference(passing)
             return map(self.to_node, passing)
         if self.begun:
             raise StreamError(
@@ -268,6 +269,14 @@ class IteratorSamples(Samples):
             )
         self.begun = True
         return map(self.to_node, self.origin)
+
+
+def _reference(passing: Iterator[Any]) -> Callable[[], Any]:
+    """Return what gives an iterator as long as others have it, so that it ends when they let go."""
+    try:
+        return weakref.ref(passing)
+    except TypeError:  # some of the iterators of C have no such references
+        return lambda: passing
 
 
 def _failing(error: Exception) -> Iterator[Node]:

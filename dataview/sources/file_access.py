@@ -106,14 +106,24 @@ def open_regular(path: str, mode: str = "rb", buffering: int = -1) -> Any:
 
 def _opened(path: str, flags: int) -> int:
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    kind = stat.S_IFMT(os.fstat(handle).st_mode)
-    if kind in (stat.S_IFREG, stat.S_IFDIR):  # of a folder Python says it itself
-        return handle
-    os.close(handle)
-    found = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    raise ValueError(
-        f"{path} is {found.get(kind, 'something else')}, and only regular files can be opened"
-    )
+    with closed_on_error(handle):
+        kind = stat.S_IFMT(os.fstat(handle).st_mode)
+        if kind in (stat.S_IFREG, stat.S_IFDIR):  # of a folder Python says it itself
+            return handle
+        found = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+        raise ValueError(
+            f"{path} is {found.get(kind, 'something else')}, and only regular files can be opened"
+        )
+
+
+@contextlib.contextmanager
+def closed_on_error(handle: int) -> Iterator[None]:
+    """Close what was opened if the block fails, which passes it on."""
+    try:
+        yield
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def read_at(file: io.FileIO, block: np.ndarray, place: int) -> None:

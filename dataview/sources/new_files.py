@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import glob
 import io
 import itertools
@@ -18,6 +19,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
+
+from dataview.sources.file_access import closed_on_error
 
 if sys.platform != "win32":
     import fcntl
@@ -92,6 +95,17 @@ def _replacing(
 
 
 @contextlib.contextmanager
+def removed_on_error(name: str, remove: Callable[[str], object] = os.unlink) -> Iterator[None]:
+    """Remove what was begun at a path if the block fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            remove(name)
+        raise
+
+
+@contextlib.contextmanager
 def temporary_file(path: str) -> Iterator[tuple[BinaryIO, str]]:
     """Open a file beside `path` that lasts as long as the block; yield where to read it, too."""
     target = os.path.realpath(path)
@@ -155,9 +169,10 @@ def _begun(target: str, mode: int, what: str) -> tuple[int, str | None]:
         # file with a name fails too, and that error is raised.
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_WRONLY | UNNAMED, mode)
-            if os.path.exists(_place_of(handle)):
-                lock_unfinished(handle)
-                return handle, None
+            with closed_on_error(handle):
+                if os.path.exists(_place_of(handle)):
+                    lock_unfinished(handle)
+                    return handle, None
             os.close(handle)
     with _saying(target, what):
         return _with_name(target, mode)
@@ -167,22 +182,19 @@ def _with_name(target: str, mode: int) -> tuple[int, str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
     while True:
         handle, temporary = _first_free(target, lambda name: os.open(name, flags, mode))
-        lock_unfinished(handle)
-        if sys.platform == "win32" or os.fstat(handle).st_nlink:
-            return handle, temporary
+        with closed_on_error(handle), removed_on_error(temporary):
+            lock_unfinished(handle)
+            if sys.platform == "win32" or os.fstat(handle).st_nlink:
+                return handle, temporary
         os.close(handle)  # another process took it for abandoned before it was locked
 
 
 def _named(handle: int, target: str) -> str:
     """Give a file without a name a temporary one, since a link cannot replace a file."""
-    # Only if it is given a folder does `os.link` follow the link in /proc to the file itself.
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)
-    try:
-        return _first_free(
-            target, lambda name: os.link(_place_of(handle), name, src_dir_fd=folder)
-        )[1]
-    finally:
-        os.close(folder)
+    # Only if it is given a handle does `os.link` follow the link in /proc to the file itself; the
+    # path has a root, so it does not matter what the handle is of.
+    link = functools.partial(os.link, _place_of(handle), src_dir_fd=handle)
+    return _first_free(target, link)[1]
 
 
 def _place_of(handle: int) -> str:

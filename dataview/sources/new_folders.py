@@ -19,8 +19,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dataview.sources.file_access import remove_late
-from dataview.sources.new_files import lock_unfinished, remove_abandoned, temporary_names
+from dataview.sources.file_access import closed_on_error, remove_late
+from dataview.sources.new_files import (
+    lock_unfinished,
+    remove_abandoned,
+    removed_on_error,
+    temporary_names,
+)
 
 _HERE, _EXCHANGE = -100, 2
 """Linux's numbers for the working folder and for an exchange of names; Python has none for them."""
@@ -82,8 +87,10 @@ def _begun(target: str) -> tuple[str, int | None]:
             os.mkdir(name)
             if sys.platform == "win32":  # which opens no folders
                 return name, None
-            handle = os.open(name, os.O_RDONLY)
-            lock_unfinished(handle)
+            with removed_on_error(name, os.rmdir):
+                handle = os.open(name, os.O_RDONLY)
+                with closed_on_error(handle):
+                    lock_unfinished(handle)
             return name, handle
     raise AssertionError("numbers do not end")
 

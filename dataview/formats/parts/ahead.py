@@ -9,7 +9,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
@@ -48,7 +47,7 @@ def one_ahead(functions: Iterable[Callable[[], _Found]]) -> Iterator[_Found]:
             yield from found
     finally:
         if coming is not None:
-            coming.thread.join()
+            coming.give_up()
 
 
 class _Call:
@@ -56,21 +55,33 @@ class _Call:
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function, self.process = function, os.getpid()
-        self.future: Future[Any] = Future()
+        self.found: Any = None
+        self.failed: BaseException | None = None
         self.thread = begun(self._run)
 
     def _run(self) -> None:
         try:
-            self.future.set_result(self.function())
+            self.found = self.function()
         except BaseException as error:  # raised where the result is asked for
-            self.future.set_exception(error)
+            self.failed = error
 
     def result(self) -> Any:
         if os.getpid() != self.process:
             return self.function()
-        found = self.future.result()
         self.thread.join()
-        return found
+        failed, self.failed = self.failed, None
+        try:
+            if failed is not None:
+                raise failed
+            return self.found
+        finally:
+            del failed  # an error knows this frame, which would keep what was opened
+
+    def give_up(self) -> None:
+        """Wait for the end of the call, of which nobody wants the result."""
+        if os.getpid() == self.process:
+            self.thread.join()
+        self.failed = None
 
 
 class Parts(Protocol):
@@ -129,8 +140,11 @@ class Ahead:
         """
         with self._lock:
             failed, self._failed = self._failed, None
-            if failed is not None:
-                raise failed
+            try:
+                if failed is not None:
+                    raise failed
+            finally:
+                del failed  # an error knows this frame, which would keep the parts
             before = self._at
             if before is not None and before != part and self.after(part) == before:
                 return  # rows of one batch are read in the order of their numbers

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.samples import IteratorSamples, Stream
-from dataview.sources import ArraySource
+from dataview.samples import FileSamples, Row, Stream
+from dataview.sources import ArraySource, Opening
 
 PAUSE = 0.02
 """So many seconds pass before the end of the file is looked at again."""
@@ -32,8 +31,27 @@ def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "stri
             f"as complete, math.inf for never; got {seconds!r}"
         )
     os.stat(path)  # which must be there
-    lines = IteratorSamples(partial(_lines, path, float(seconds), encoding, errors), _text_node)
-    return Stream(lines, _text_node(""))
+    return Stream(Lines(Opening(path), float(seconds), encoding, errors), _text_node(""))
+
+
+class Lines(FileSamples):
+    """The lines of a file, which is looked at until nothing was added for so many seconds."""
+
+    __slots__ = ("coding", "seconds")
+    finite = False
+    restarts = True
+
+    def __init__(self, opening: Opening, seconds: float, *coding: str) -> None:
+        super().__init__(opening)
+        self.seconds, self.coding = seconds, coding
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lines, (self.opening, self.seconds, *self.coding)
+
+    def passing(self) -> Generator[Row, None, None]:
+        """Return the lines from the first one on."""
+        for line in _lines(self.opening, self.seconds, *self.coding):
+            yield Row(_text_node(line))
 
 
 def _text_node(text: str) -> Node:
@@ -42,18 +60,18 @@ def _text_node(text: str) -> Node:
     return stored(ArraySource(cell), False)
 
 
-def _lines(path: str, seconds: float, encoding: str, errors: str) -> Iterator[str]:
+def _lines(opening: Opening, seconds: float, encoding: str, errors: str) -> Iterator[str]:
     r"""Yield the lines of a file; what has no end yet waits for it.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     _ = file.write(b"one\ntw"), file.flush()
-    ...     [*_lines(file.name, 0, "utf-8", "strict")]
+    ...     [*_lines(Opening(file.name), 0, "utf-8", "strict")]
     ['one', 'tw']
     """
-    begun, number = b"", 0
+    path, begun, number = opening.path, b"", 0
     with open(path, "rb", buffering=0) as file:
-        while block := _more(file, path, seconds):
+        while block := _more(file, opening, seconds):
             *whole, begun = (begun + block).split(b"\n")
             for line in whole:
                 number += 1
@@ -62,12 +80,15 @@ def _lines(path: str, seconds: float, encoding: str, errors: str) -> Iterator[st
             yield _decoded(begun, path, number + 1, encoding, errors)
 
 
-def _more(file: Any, path: str, seconds: float) -> bytes:
+def _more(file: Any, opening: Opening, seconds: float) -> bytes:
     """Return what was added to a file, nothing if that takes too long."""
     until = time.monotonic() + seconds if seconds < math.inf else math.inf
     while not (block := file.read(BLOCK)):
         if os.fstat(file.fileno()).st_size < file.tell():
-            raise ValueError(f"{path} has become shorter while it was followed; open it again")
+            raise ValueError(
+                f"{opening.path} has become shorter while it was followed; open it again"
+            )
+        opening.check()
         if time.monotonic() >= until:
             return b""
         time.sleep(PAUSE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,10 @@ from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.samples import Row, Samples, Stream
+from dataview.samples import FileSamples, Row, Stream
 
 
-class PartSamples(Samples):
+class PartSamples(FileSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
 
     All have the columns of the part at `model`.  `first` is the first part, if that was opened.
@@ -33,13 +33,14 @@ class PartSamples(Samples):
     def __init__(
         self, how: How, listing: Listing, model: str, fact: Fact, first: Node | None = None
     ) -> None:
+        super().__init__(how.opening)
         self.how, self.listing, self.model, self.fact = how, listing, model, fact
         self.first = first
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PartSamples, (self.how, self.listing, self.model, self.fact)
 
-    def rows(self) -> Iterator[Row]:
+    def passing(self) -> Generator[Row, None, None]:
         """Return the rows of one part after the other."""
         asked: set[Name] = set()
         calls = [partial(self.loaded, number, asked) for number in range(len(self.listing.files))]

@@ -185,7 +185,10 @@ class Table(ABC):
                 run.columns.update(dict.fromkeys(wanted, made))
             run.asked.add(name)
         if found is not None:
-            return found.result()[name] if isinstance(found, Future) else found
+            try:
+                return found.result()[name] if isinstance(found, Future) else found
+            finally:
+                del found  # an error knows this frame, which would keep what the error is about
         try:
             read = dict(self.read(wanted, first, stop))
             for one in self.fills.keys() & read.keys():
@@ -195,6 +198,7 @@ class Table(ABC):
                 for one in wanted:
                     del run.columns[one]
             made.set_exception(error)
+            del made, run  # as above
             raise
         made.set_result(read)
         with self._lock:
