@@ -237,12 +237,19 @@ class _Work:
     def result(self) -> list[Any]:
         """Return the results, or raise the failure of the first item that failed."""
         if self.failures:
-            failures, self.failures = self.failures, {}
+            failure = self.failures[min(self.failures)]
+            # A thread that comes late sees that there were failures.  An error knows this frame,
+            # which would keep what the error is about.
+            self.failures = dict.fromkeys(self.failures, _RAISED)
             try:
-                raise failures[min(failures)]
+                raise failure
             finally:
-                del failures  # an error knows this frame, which would keep what it is about
+                del failure
         return self.results
+
+
+_RAISED = RuntimeError("this failure was raised")
+"""Stands where there was an error."""
 
 
 def _can_be_pickled(work: Callable[[Any], Any]) -> bool:

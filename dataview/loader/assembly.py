@@ -17,27 +17,23 @@ import numpy as np
 from dataview.compute import (
     have_makers_in_common,
     maker_of,
-    reader_of,
-    rows_of,
     settle,
 )
 from dataview.errors import error_at
-from dataview.exchange import object_node, pack_like, packed_in_order
-from dataview.index import gather, parse
+from dataview.exchange import pack_like, packed_in_order
+from dataview.index import parse
 from dataview.loader import ragged
-from dataview.loader.chunks import KeptChunks, has_chunks
 from dataview.loader.collate import collated, parts_of, sample_of
 from dataview.loader.dealing import Task
-from dataview.plan.build import record, stored, with_fields
+from dataview.loader.reading import OWN, has_samples, one_row, picked, reader, sample_node
+from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Driven, Record, Sampled, members
+from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
-from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples import (
     Dropped,
-    NumberedSamples,
     Pairing,
     RandomKeys,
     Row,
@@ -48,9 +44,7 @@ from dataview.samples import (
     random_keys,
     together,
 )
-from dataview.sources import FROM_OTHERS, ArraySource, Made, making
-
-OWN = ""
+from dataview.sources import FROM_OTHERS, Made, making
 
 EPOCHS_KEPT = 2
 """So many epochs are known at once: a batch can have samples of two, or more if they are short."""
@@ -138,7 +132,7 @@ class Assembly:
         if self.pad is not None and not is_changed:
             object.__setattr__(self, "_pads", ragged.padded_together(self.parts, self.pad))
             is_changed = self._pads is None
-        by_one = [name for name, part in self.parts.items() if _has_samples(part)]
+        by_one = [name for name, part in self.parts.items() if has_samples(part)]
         object.__setattr__(self, "_by_one", by_one)
         object.__setattr__(self, "_is_changed", is_changed)
         by_sample = is_changed or bool(by_one)
@@ -196,7 +190,7 @@ class Assembly:
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
-            readers = {name: _reader(node, self.chunks) for name, node in parts.items()}
+            readers = {name: reader(node, self.chunks) for name, node in parts.items()}
             found = self._epochs[number] = _Epoch(parts, readers, keys)
         return found
 
@@ -295,7 +289,7 @@ class Assembly:
         if names == [] if task.samples is None else not are_rows(task.samples):
             return None
         found = self._read(task, names)
-        return [_picked(found, number) for number in range(len(task.rows))]
+        return [picked(found, number) for number in range(len(task.rows))]
 
     def _one(
         self, task: Task, number: int, failures: list[Failure], read: Mapping[str, Any] | None
@@ -313,7 +307,7 @@ class Assembly:
             try:
                 pairing = pairing_of(node)
                 if pairing is None:
-                    sample[name] = _one_row(node, row)
+                    sample[name] = one_row(node, row)
                 else:
                     sample[name] = self._paired(node, pairing, task, number, failures)
             except Exception as error:
@@ -347,7 +341,7 @@ class Assembly:
     def _arrived(self, rows: Sequence[Row]) -> Any:
         """Return samples of a stream that are rows of nodes, read together."""
         parts, numbers = parts_of(together(rows), self.parts), np.arange(len(rows))
-        return _without_own({name: _reader(part)(numbers) for name, part in parts.items()})
+        return _without_own({name: reader(part)(numbers) for name, part in parts.items()})
 
     def _of_stream(self, node: Node) -> Any:
         return _without_own(sample_of(parts_of(node, self.parts)))
@@ -373,7 +367,7 @@ class Assembly:
         """Return a sample as a view that cannot be written through; a tuple as it is."""
         if not first and isinstance(sample, tuple) and not hasattr(sample, "_fields"):
             return sample
-        node = _sample_node(sample)
+        node = sample_node(sample)
         if first and OWN in self.parts and not isinstance(node, Record):
             windows = self.parts[OWN].fields.windows_only(-1, lambda axis: axis > 0)
             node = with_fields(node, windows) if windows.named else node
@@ -432,7 +426,7 @@ class Assembly:
                 continue
             if found is not None:
                 return found
-        readers = {name: _reader(node) for name, node in self.parts.items() if node.shape}
+        readers = {name: reader(node) for name, node in self.parts.items() if node.shape}
         none = np.empty(0, np.intp)
         empty = {
             name: readers[name](none) if name in readers else none * 1.0 for name in self.parts
@@ -470,76 +464,9 @@ def _without_rows(batch: Any) -> Any:
     return batch[:0] if getattr(batch, "shape", ()) else None
 
 
-def _picked(batch: Any, number: int) -> Any:
-    if isinstance(batch, Mapping):
-        return {name: _picked(part, number) for name, part in batch.items()}
-    return ragged.row_of(batch, number) if isinstance(batch, Ragged) else batch[number]
-
-
 def takes_rng(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter of the name `rng`."""
     try:
         return "rng" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin without a signature
         return False
-
-
-# --- reading ---------------------------------------------------------------------------------
-
-
-def _reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.ndarray], Any]:
-    """Return the function that reads rows of a node as arrays that share no memory with it."""
-    if isinstance(node, Record):
-        parts = {name: _reader(part.node, chunks) for name, part in members(node).items()}
-        return lambda rows: {name: read(rows) for name, read in parts.items()}
-    own = node.node if isinstance(node, Driven) else node
-    if isinstance(own, Ragged):
-        return ragged.reader(own)
-    named = {name: _reader(part, chunks) for name, part in _beside(node, own).items()}
-    if not named:
-        read = reader_of(own)
-        return KeptChunks(own, read, *chunks) if chunks and has_chunks(own) else read
-    return lambda rows: {
-        OWN: rows_of(own, rows),
-        **{name: read(rows) for name, read in named.items()},
-    }
-
-
-def _beside(node: Node, own: Node) -> dict[str, Node]:
-    """Return the fields attached to the rows of a node; members of its dtype are not among them."""
-    if own.dtype is not None and own.dtype.names is not None:
-        return {}
-    parts = node.fields.named.items()
-    return {name: p.node for name, p in parts if isinstance(p, Attached) and p.axes is not None}
-
-
-def _has_samples(node: Node) -> bool:
-    """Whether a node contains samples that are made one by one."""
-    if isinstance(node, Record):
-        return any(_has_samples(part.node) for part in members(node).values())
-    return isinstance(node, Sampled) and not node.is_sized
-
-
-def _one_row(node: Node, row: int) -> Any:
-    if isinstance(node, Record):
-        return {name: _one_row(part.node, row) for name, part in members(node).items()}
-    if isinstance(node, NumberedSamples):
-        return sample_of(node.part(parse(row, (node.count or 0,))).probed())
-    return _picked(_reader(node)(np.array([row])), 0)
-
-
-def _sample_node(value: Any) -> Node:
-    """Return a sample as a read-only node."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        named = {name: _sample_node(part) for name, part in value.items() if name != OWN}
-        return record(named, 0)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return stored(ArraySource(gather.frozen(np.asarray(value))))
-    if isinstance(value, (str, bytes, list, bool, int, float, complex)):
-        try:
-            return stored(ArraySource(np.asarray(value)))
-        except ValueError:  # a list of lists of different lengths
-            pass
-    return object_node(value)

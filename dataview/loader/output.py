@@ -10,8 +10,8 @@ import numpy as np
 from dataview.batches import marked
 from dataview.compute import evaluate
 from dataview.errors import error_at, unknown_field
-from dataview.loader.assembly import OWN
 from dataview.loader.devices import is_numpy, placed
+from dataview.loader.reading import OWN
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.gaps import masks_in, with_mask

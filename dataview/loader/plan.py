@@ -11,10 +11,11 @@ from dataview import samplers
 from dataview.batches import Dealing
 from dataview.errors import FieldError, StreamError, unknown_field
 from dataview.index import is_endless
-from dataview.loader.assembly import OWN, Assembly
+from dataview.loader.assembly import Assembly
 from dataview.loader.dealing import Cursor, RowDealer
 from dataview.loader.options import LoaderOptions
 from dataview.loader.output import Output, parts_and_form
+from dataview.loader.reading import OWN
 from dataview.loader.stream_dealing import StreamDealer
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node

@@ -1,0 +1,89 @@
+"""Rows of the nodes of a batch, read as arrays; samples as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.compute import reader_of, rows_of
+from dataview.exchange import object_node
+from dataview.index import gather, parse
+from dataview.loader import ragged
+from dataview.loader.chunks import KeptChunks, has_chunks
+from dataview.loader.collate import sample_of
+from dataview.plan.build import record, stored
+from dataview.plan.fields import Attached
+from dataview.plan.kinds import Driven, Record, Sampled, members
+from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
+from dataview.samples import NumberedSamples
+from dataview.sources import ArraySource
+
+OWN = ""
+"""The name of an array itself, beside its computed fields."""
+
+
+def reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.ndarray], Any]:
+    """Return the function that reads rows of a node as arrays that share no memory with it."""
+    if isinstance(node, Record):
+        parts = {name: reader(part.node, chunks) for name, part in members(node).items()}
+        return lambda rows: {name: read(rows) for name, read in parts.items()}
+    own = node.node if isinstance(node, Driven) else node
+    if isinstance(own, Ragged):
+        return ragged.reader(own)
+    named = {name: reader(part, chunks) for name, part in _beside(node, own).items()}
+    if not named:
+        read = reader_of(own)
+        return KeptChunks(own, read, *chunks) if chunks and has_chunks(own) else read
+    return lambda rows: {
+        OWN: rows_of(own, rows),
+        **{name: read(rows) for name, read in named.items()},
+    }
+
+
+def _beside(node: Node, own: Node) -> dict[str, Node]:
+    """Return the fields attached to the rows of a node; members of its dtype are not among them."""
+    if own.dtype is not None and own.dtype.names is not None:
+        return {}
+    parts = node.fields.named.items()
+    return {name: p.node for name, p in parts if isinstance(p, Attached) and p.axes is not None}
+
+
+def has_samples(node: Node) -> bool:
+    """Whether a node contains samples that are made one by one."""
+    if isinstance(node, Record):
+        return any(has_samples(part.node) for part in members(node).values())
+    return isinstance(node, Sampled) and not node.is_sized
+
+
+def one_row(node: Node, row: int) -> Any:
+    if isinstance(node, Record):
+        return {name: one_row(part.node, row) for name, part in members(node).items()}
+    if isinstance(node, NumberedSamples):
+        return sample_of(node.part(parse(row, (node.count or 0,))).probed())
+    return picked(reader(node)(np.array([row])), 0)
+
+
+def sample_node(value: Any) -> Node:
+    """Return a sample as a read-only node."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        named = {name: sample_node(part) for name, part in value.items() if name != OWN}
+        return record(named, 0)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return stored(ArraySource(gather.frozen(np.asarray(value))))
+    if isinstance(value, (str, bytes, list, bool, int, float, complex)):
+        try:
+            return stored(ArraySource(np.asarray(value)))
+        except ValueError:  # a list of lists of different lengths
+            pass
+    return object_node(value)
+
+
+def picked(batch: Any, number: int) -> Any:
+    if isinstance(batch, Mapping):
+        return {name: picked(part, number) for name, part in batch.items()}
+    return ragged.row_of(batch, number) if isinstance(batch, Ragged) else batch[number]
