@@ -140,6 +140,28 @@ def test_times_have_their_zone_and_codes_their_labels(write, tmp_path):
     assert d.code._meta["labels"] == ["b", "a"]
 
 
+def test_a_list_is_missing_if_a_value_of_it_cannot_say_that_it_is(write, tmp_path):
+    values = {
+        "f": [[1.5, None], [], None],
+        "t": [["a", None], [], None],
+        "at": pa.array([[1, None], [], None], pa.list_(pa.timestamp("s"))),
+        "i": [[1, None], [], None],
+        "b": [[True, None], [], None],
+        "deep": [[[0.5, None], [1.0]], [], None],
+    }
+    table = pa.table(values)
+    for d in (dv.open(write(table, tmp_path / "a")), dv.View(table)):
+        for name in ("f", "t", "at", "deep"):
+            assert d._field(f"{name}_mask")().tolist() == [True, True, False]
+        for name in ("i", "b"):
+            assert d._field(f"{name}_mask")().tolist() == [False, True, False]
+        assert np.isnan(d.f[0]()[1]) and np.isnat(d.at[0]()[1]) and d.t[0]().tolist() == ["a", None]
+        d._select("f", "t", "at", "deep")._save(tmp_path / "again.parquet")
+        again = dv.open(tmp_path / "again.parquet")
+        assert again.t[0]().tolist() == ["a", None] and np.isnan(again.f[0]()[1])
+        assert again.t_mask().tolist() == [True, True, False]
+
+
 def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):
     table = pa.table(
         {
@@ -159,7 +181,7 @@ def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):
     assert [[part.tolist() for part in row] for row in d.deep()] == [[[1], [2, 3]], [[]], []]
     assert [row.tolist() for row in d.of.p()] == [[1], [], [2, 3]]
     assert [row.tolist() for row in d.of.q()] == [["x"], [], [None, "y"]]
-    assert d.of.q_mask().tolist() == [True, True, False]  # a row lacks what a value of it lacks
+    assert d.of.q_mask().tolist() == [True, True, True]  # None says itself what is missing
     assert [row.tolist() for row in d.map.key()] == [["k"], [], []]
     assert [row.tolist() for row in d.pairs[[2, 0]]()] == [[], [[1, 2]]]
 

@@ -282,7 +282,7 @@ LOST = [
     ([{"k": -1}, {"k": 2**63}], "k", "has integers of more than 64 bits"),
     ([{"k": 0.5}, {"k": 2**53 + 1}], "k", "has integers that no float has exactly"),
     ([{"k": {}}], "k", "is an object without members"),
-    ([{"k": ["a", None]}], "k", "has null inside of lists, where only numbers"),
+    ([{"k": [True, None]}], "k", "has null beside true and false inside of lists"),
     ([{"k": [[1], None]}], "k", "is null in place of a list"),
     ([{"k": {"in": [1, "a"]}}], "k.in", "is an integer in line 1 and a text in line 1"),
     ([{"": 1}], "", "has an empty name"),
@@ -367,6 +367,15 @@ def test_what_is_too_much_is_refused(tmp_path):
             dv.open(path, rows_settled=wrong)
     with pytest.raises(ValueError, match="cannot be changed in place"):
         dv.open(path, "r+")
+
+
+def test_none_stands_among_texts_of_a_list(tmp_path):
+    rows = [{"t": ["a", None], "o": [{"n": None}, {"n": "b"}]}, {"t": [], "o": [{}]}]
+    path = json_lines(tmp_path, rows)
+    d = dv.open(path)
+    assert as_python(d.t()) == [["a", None], []] and as_python(d.o.n()) == [[None, "b"], [None]]
+    d._save(tmp_path / "again.jsonl")
+    assert as_python(dv.open(tmp_path / "again.jsonl").t()) == [["a", None], []]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])

@@ -22,6 +22,7 @@ from dataview.formats.tables.arrow import (
 )
 from dataview.formats.tables.columns import Column, Name
 from dataview.formats.tables.late_values import Decoded, LateValues
+from dataview.plan.operations import may_be_missing
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
 """The labels that codes are of, by leaf; None for a leaf of values that are only kept so."""
@@ -122,13 +123,17 @@ def _in_lists(array: Any) -> tuple[np.ndarray, np.ndarray | None, Any]:
 
 
 def _tidy(column: Column) -> Column:
-    """Return a column of lists such that a list is missing, too, if any of its values is."""
+    """Return a column of lists such that a list is missing, too, if a value is that cannot tell it.
+
+    NaN, NaT and None tell it themselves.
+    """
     inner = column.values
     if not isinstance(inner, Column):
         return column
     assert column.offsets is not None
     inner = _tidy(inner)
-    if inner.present is not None and not inner.present.all():
+    is_told = not isinstance(inner.values, Column) and may_be_missing(inner.values.dtype)
+    if inner.present is not None and not is_told and not inner.present.all():
         lacking = np.concatenate([[0], np.cumsum(~inner.present)])
         whole = lacking[column.offsets[1:]] == lacking[column.offsets[:-1]]
         present = whole if column.present is None else column.present & whole

@@ -209,8 +209,8 @@ def _dtype_of(form: Form, where: str, has_gaps: bool) -> np.dtype[Any] | str:
         return "has integers of more than 64 bits"
     if kinds <= {int, float}:
         return "has integers that no float has exactly" if form.inexact else np.dtype(float)
-    if has_gaps:
-        return "has null inside of lists, where only numbers can be missing (as NaN)"
+    if has_gaps and kinds == {bool}:
+        return "has null beside true and false inside of lists, where no mask tells it"
     return np.dtype(bool if kinds == {bool} else object)
 
 
