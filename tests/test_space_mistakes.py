@@ -9,6 +9,7 @@ import dataview as dv
 from dataview.spaces import CompositeSpace, Conv2DSpace, IndexSpace, NullSpace, VectorSpace
 
 X, Y = VectorSpace(4), IndexSpace(3, 1)
+C = Conv2DSpace((28, 28), channels=1)
 BOTH = CompositeSpace((X, Y))
 
 
@@ -61,7 +62,16 @@ MISTAKES = [
     ("BOTH.restrict(0)", "subset= lists the numbers of components, as [0] does"),
     ("X.format_as(batch, SequenceSpace(X))", "only as VectorSpace, ConvSpace, IndexSpace, Composi"),
     ("NullSpace().format_as(None, X)", "cannot be formatted as VectorSpace(dim=4): only as what"),
+    ("X.np_validate(batch[0])", "got the shape (4,); batch[None] is a batch of this one sample"),
+    ("C.np_validate(np.zeros((3, 28, 28)))", "(3, 28, 28); batch.reshape(-1, 28, 28, 1) has them"),
+    ("C.np_validate(np.zeros((3, 1, 28, 28)))", "axes= says in which order the axes stand, as axe"),
+    ("Y.np_validate(np.array([0, 1]))", "got the shape (2,); batch[:, None] makes it a column"),
     # pairs
+    (
+        "dv.View(x=batch, _spaces={'x': X})[0]._get((X, 'x'))",
+        "got the shape (4,); batch[None] is a batch of this one sample",
+    ),
+    ("dv.View(batch)._get((X, ''))", "dv.View(x=view) gives an array a name, here 'x'"),
     ("d._get(X, 'x')", "_get: too many positional arguments; write d._get((space, name))"),
     (
         "d._get(space=X, source='x')",
@@ -123,6 +133,19 @@ def test_a_mistake_is_told_the_remedy(typed, text, names):
         eval(typed, names)
     assert text in str(caught.value)
     assert caught.value.__cause__ is None or caught.value.__suppress_context__
+
+
+def test_the_remedies_for_shapes_work():
+    d = dv.View(x=np.arange(12.0).reshape(3, 4))
+    assert d[0:1]._get((X, "x"))().tolist() == [[0, 1, 2, 3]]
+    assert dv.View(x=dv.View(d.x()))._get((X, "x"))._shape() == (3, 4)
+    X.np_validate(d.x()[0][None])
+    C.np_validate(np.zeros((3, 28, 28)).reshape(-1, 28, 28, 1))
+    C.with_axes(("b", "c", 0, 1)).np_validate(np.zeros((3, 1, 28, 28)))
+    for shape in [(3, 28, 28, 3), (3, 27, 28, 1), (28, 28, 1, 3, 1), (3,)]:
+        with pytest.raises(ValueError, match=r"has .*(axes|channels|rows)") as caught:
+            C.np_validate(np.zeros(shape))
+        assert "reshape" not in str(caught.value) and "axes=(" not in str(caught.value)[90:]
 
 
 def test_what_is_right_is_what_it_was():

@@ -72,7 +72,7 @@ class ArraySpace(Space):
             if own != wanted and wanted is not None and own is not None:
                 raise ValueError(
                     f"{where}: {self!r} has {wanted} {self.roles[axis]}; got {own} of them, in "
-                    f"axis {axis} of the shape {shape_text(shape)}"
+                    f"axis {axis} of the shape {shape_text(shape)}{self.advice(shape)}"
                 )
 
     def _check_kind(self, batch: Any, where: str) -> None:
@@ -119,9 +119,15 @@ class ArraySpace(Space):
         """Raise if an array holds what the space has no place for."""
 
     def advice(self, shape: tuple[int | None, ...]) -> str:
-        """Return what may help with a batch of another number of axes."""
-        if len(shape) == 1 and len(self.extents) == 2 and self.extents[1] == 1:
+        """Return what may help with a batch of another shape."""
+        if len(shape) == 1 and self.extents == (None, 1):
             return "; batch[:, None] makes it a column"
+        if self._place or len(shape) == len(self.extents):
+            return ""
+        if shape == self.row_shape:
+            return "; batch[None] is a batch of this one sample"
+        if [n for n in shape[1:] if n != 1] == [n for n in self.row_shape if n != 1]:
+            return f"; batch.reshape{(-1, *self.row_shape)} has them"
         return ""
 
     def get_batch_axis(self) -> int:

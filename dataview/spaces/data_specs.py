@@ -91,9 +91,14 @@ def checked_source(space: Any, source: Any, place: str) -> Source:
     if isinstance(space, NullSpace) != (source == ""):
         raise ValueError(
             f"'' is the source of NullSpace(), and of that alone{where}; got {source!r} for "
-            f"{space!r}"
+            f"{space!r}{_unnamed(source)}"
         )
     return source
+
+
+def _unnamed(source: str) -> str:
+    """Return what to write for a view without names of fields."""
+    return "" if source else "; dv.View(x=view) gives an array a name, here 'x'"
 
 
 def _meant(space: Any, source: Any) -> str:

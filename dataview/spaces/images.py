@@ -7,6 +7,7 @@ last, whatever the order in its space.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -96,6 +97,13 @@ class ConvSpace(ArraySpace):
         if len(shape) != len(order):
             raise ValueError(f"a batch has no axes {source} if its shape is {shape}")
         return batch if source == target else batches.wrapped(batches.transposed(inner, order))
+
+    def advice(self, shape: tuple[int | None, ...]) -> str:
+        """Return what may help with a batch of another shape."""
+        lengths: Counter[int | None] = Counter(self.row_shape)
+        is_turned = len(shape) == len(self.axes) and not lengths - Counter(shape)
+        more = "; axes= says in which order the axes stand, as axes=('b', 'c', 0, 1)"
+        return more if is_turned else super().advice(shape)
 
     def with_axes(self, axes: Iterable[str | int]) -> ConvSpace:
         """Return the same space with its axes in another order."""
