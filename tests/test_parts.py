@@ -261,6 +261,12 @@ def test_options_that_do_not_fit_are_refused(tmp_path, options, error, told):
         dv.open(tmp_path / "x", **options)
 
 
+@pytest.mark.parametrize("place", ["s3://bucket/parts", ["memory://x/0.npy", "memory://x/1.npy"]])
+def test_parts_elsewhere_are_refused_with_a_way(place):
+    with pytest.raises(ValueError, match=r"is a URL; fetch the folder.*dv\.concat"):
+        dv.open(place, layout="parts")
+
+
 def test_a_folder_without_parts_or_with_several_kinds_says_so(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="no files"):

@@ -25,7 +25,7 @@ from dataview.formats.parts import (
 from dataview.formats.table import FORMATS, named, opened, recognised
 from dataview.index.progress import begin
 from dataview.plan.node import Node
-from dataview.sources import is_url
+from dataview.sources import is_url, shown
 
 LAYOUTS = {"fields": "folder", "files": "media", "parts": None}
 """The layouts of a folder, and the formats by which they are opened."""
@@ -84,6 +84,13 @@ def _parts(
         raise ValueError(
             "parts are loaded as a whole, and not changed in place; open with mode 'r'; got "
             f"{mode!r}"
+        )
+    if far := next(
+        (one for one in ([path] if isinstance(path, str) else path) if is_url(one)), None
+    ):
+        raise ValueError(
+            f"parts are files of this machine, and {shown(far)} is a URL; fetch the folder, as by "
+            "fsspec's get(…, recursive=True), or join files: dv.concat([dv.open(url) for url in …])"
         )
     if isinstance(path, str) and not os.path.isdir(path):
         raise NotADirectoryError(

@@ -23,10 +23,15 @@ Fact = tuple[int, Schema]
 """How many rows a part has, and what its columns are."""
 
 
+WITH_GAPS = ("json", "json lines")
+"""The formats of which a part may lack a column without being asked: it has no such keys."""
+
+
 class How(NamedTuple):
     """Which files are parts, how they are opened, and what the user wants of them.
 
     `paths` is a folder, or paths of files.  `reads_all` says that opening a part reads all of it.
+    `schema` is what the user says of columns that differ, None if nothing: see `joined_by`.
     """
 
     paths: str | tuple[str, ...]
@@ -50,6 +55,16 @@ class How(NamedTuple):
             if self.max_parts is None
             else found.only(range(len(found.files))[: self.max_parts])
         )
+
+    def joined_by(self, are_counted: bool) -> str:
+        """Return what is done about columns that differ: `schema`, where that is given.
+
+        Without it they may not differ; but of rows in JSON, which need not have all keys, those of
+        all parts are taken if all are known.
+        """
+        if self.schema is None:
+            return "union" if are_counted and self.format in WITH_GAPS else "same"
+        return self.schema
 
 
 class Counted(NamedTuple):

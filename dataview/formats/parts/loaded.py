@@ -100,7 +100,7 @@ class PartsTable(Tables):
             (PartFile(listing.path(number), rows, kinds[number], how), kinds[number])
             for number, rows in enumerate(these.rows)
         ]
-        _, together = joined(listing.folder, files, how.schema or "same")
+        _, together = joined(listing.folder, files, how.joined_by(are_counted=False))
         super().__init__(f"parts in {os.path.basename(listing.folder)}", files, together)
         self.these, self.how = these, how
         self.kept_bytes = how.kept_bytes

@@ -27,9 +27,6 @@ PARTS_OPTIONS = ("parts_in_memory", "manifest", "schema", "max_parts")
 
 KEPT_BYTES = 512 << 20
 
-WITH_GAPS = ("json", "json lines")
-"""The formats of which a part may lack a column without being asked: it has no such keys."""
-
 
 def open_parts(
     paths: str | Sequence[str],
@@ -48,7 +45,8 @@ def open_parts(
 
     `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it.
     """
-    check_schema(schema or "same")
+    if schema is not None:
+        check_schema(schema)
     if max_parts is not None and (not is_integer(max_parts) or max_parts < 1):
         raise ValueError(f"max_parts= is a number of parts, from 1 on; got {max_parts!r}")
     place = paths if isinstance(paths, str) else tuple(paths)
@@ -72,14 +70,13 @@ def _opened(how: How, known: Mapping[File, Fact] | None = None) -> Node:
     asked = whole if how.manifest or not own.files else own
     found = counted(how, asked, known)
     if found is None:
-        if how.schema == "union":
+        if how.joined_by(are_counted=False) == "union":
             raise ValueError(
                 "schema='union' needs the columns of all parts, which are read for that; "
                 "manifest=True does so once"
             )
         return stream_of_parts(how, whole, own)
-    if how.schema is None and how.format in WITH_GAPS:
-        how = how._replace(schema="union")
+    how = how._replace(schema=how.joined_by(are_counted=True))
     table = PartsTable(_only(found, own), how)
     return node_of_parts(table, _first_opened(how, whole))
 
