@@ -375,7 +375,15 @@ LABELS = {
         draws.random(n) < 0.1, np.timedelta64("NaT"), draws.integers(0, 9, n).astype("m8[s]")
     ),
     "floats with gaps": lambda draws, n: np.where(draws.random(n) < 0.1, np.nan, np.arange(n) % 5),
+    "many far apart": lambda draws, n: draws.integers(0, 9000, n) * 2**40,
+    "floats": lambda draws, n: draws.choice([0.0, 1.5, -1e300, np.inf], n),
+    "half floats": lambda draws, n: draws.integers(0, 40, n).astype(">f2"),
     "texts": lambda draws, n: draws.integers(0, 40, n).astype("U"),
+    "texts of eight letters": lambda draws, n: np.char.add("größe 0", draws.choice(list("abc"), n)),
+    "texts of nine": lambda draws, n: np.char.add("letters 1", draws.choice(list("abc"), n)),
+    "bytes": lambda draws, n: draws.integers(0, 4000, n).astype("S5"),
+    "other letters": lambda draws, n: draws.choice(["a", "ab", "é", "ש"], n),
+    "other letters, late": lambda draws, n: np.append(draws.choice(["aa", "ab"], n - 1), "ש"),
 }  # fmt: skip
 
 

@@ -138,6 +138,14 @@ def test_many_labels_are_found_however_far_apart(count, spread, dtype):
     assert_same(dv.View(values)._codes(labels=labels)(), expected)
 
 
+def test_zero_has_two_signs_and_one_code():
+    values = np.array([0.0, -0.0, 1.0, np.nan])
+    for dtype in ("f8", ">f8", "f4", "f2"):
+        for labels in ([-0.0, 1.0], [0.0, 1.0]):
+            codes = dv.View(values.astype(dtype))._codes(labels=np.array(labels, dtype))
+            assert codes().tolist() == [0, 0, 1, -1]
+
+
 GAPS = {
     "objects": np.array(["b", None, "a", np.nan, "b", None], object),
     "objects with NaN": np.array(["b", np.nan, "a", np.nan, "b", np.nan], object),

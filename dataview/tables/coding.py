@@ -21,9 +21,6 @@ NARROW = 1 << 16
 SPREAD = 16
 """Integers further apart are, too, if the table has up to so many places for each label."""
 
-MANY = 1 << 12
-"""More labels than this do not stay in the nearest cache."""
-
 _FAMILIES = {
     **dict.fromkeys("biufc", "numbers"), **dict.fromkeys("UT", "text"), "S": "bytes",
     "M": "dates", "m": "durations",
@@ -114,22 +111,36 @@ def _by_search(labels: np.ndarray, rows: np.ndarray) -> Code:
     """Return the function that searches values among labels in order, or looks integers up."""
     order = rows[np.argsort(labels[rows], kind="stable")]
     searched = functools.partial(_searched, labels[order], order)
-    numbers = as_integers(labels)
-    if numbers.dtype.kind not in "iu":
-        return searched
-    quick, low, high = _hashed, int(numbers[order[0]]), int(numbers[order[-1]])
-    if high - low < NARROW + SPREAD * len(labels):
-        table = None
-        if high - low + 1 > len(order) or (order != np.arange(len(order))).any():
-            table = np.full(high - low + 1, MISSING)
-            table[above(numbers[order], low)] = order
-        quick = functools.partial(_looked_up, table, low, high)
-    elif len(order) == len(labels) > MANY:
-        quick = functools.partial(_hashed, numbers, _slots(numbers))
-    else:
+    quick = _quick(labels, order)
+    if quick is None:
         return searched
     dtype = labels.dtype
-    return lambda values: quick(as_integers(values)) if values.dtype == dtype else searched(values)
+
+    def code(values: np.ndarray) -> np.ndarray:
+        found = quick(values) if values.dtype == dtype else None
+        return searched(values) if found is None else found
+
+    return code
+
+
+def _quick(labels: np.ndarray, order: np.ndarray) -> Callable[[np.ndarray], Any] | None:
+    """Return a function faster than a search that gives codes or None; `order` sorts the labels."""
+    numbers = as_integers(labels)
+    if numbers.dtype.kind in "iu":
+        low, high = int(numbers[order[0]]), int(numbers[order[-1]])
+        if high - low < NARROW + SPREAD * len(labels):
+            table = None
+            if high - low + 1 > len(order) or (order != np.arange(len(order))).any():
+                table = np.full(high - low + 1, MISSING)
+                table[above(numbers[order], low)] = order
+            return lambda values: _looked_up(table, low, high, as_integers(values))
+    words = words_of(labels[order])
+    if words is None:
+        return None
+    slots = _slots(words)
+    is_sorted = bool((order == np.arange(len(order))).all())
+    ranks = None if is_sorted else np.append(order, MISSING)
+    return functools.partial(_hashed, words, slots, ranks)
 
 
 def _table_of(labels: np.ndarray, rows: np.ndarray) -> dict[Any, int] | None:
@@ -207,8 +218,34 @@ EMPTIER = 4
 """How many slots there are for each label, at least: most labels are in their first one."""
 
 
+def words_of(values: np.ndarray) -> np.ndarray | None:
+    """Return integers that are the same where values are equal, None if there are none.
+
+    Texts have them if they have up to eight letters of Latin-1; NaN is not equal to itself.
+    """
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind in "biumM":
+        return as_integers(values).astype(np.uint64)
+    if kind == "f" and size <= 8:
+        return (values + 0.0).astype(np.float64).view(np.uint64)  # of zero there are two
+    width = size // 4 if kind == "U" else size
+    if kind not in "US" or not 0 < width <= LETTERS:
+        return None
+    letters = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    if kind == "U":
+        points = letters.view(np.uint32)
+        if points.max(initial=0) > 0xFF:
+            return None
+        letters = points.astype(np.uint8).view(f"S{width}")
+    return letters.astype(f"S{LETTERS}", copy=False).view(np.uint64)
+
+
+LETTERS = 8
+"""So many letters of a text are one word."""
+
+
 def _slots(labels: np.ndarray) -> np.ndarray:
-    """Return a table of codes in which each label is at its slot, or at one soon after it."""
+    """Return a table of codes in which each word is at its slot, or at one soon after it."""
     slots = np.full(1 << (EMPTIER * len(labels)).bit_length(), MISSING)
     places, waiting = _slot_of(labels, len(slots)), np.arange(len(labels))
     while len(waiting):
@@ -219,24 +256,39 @@ def _slots(labels: np.ndarray) -> np.ndarray:
     return slots
 
 
-def _slot_of(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the slots of integers: the first bits of their products with a large odd number."""
-    shift = np.uint64(65 - count.bit_length())
-    spread = values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(spread >> shift, np.intp)
+def _slot_of(words: np.ndarray, count: int) -> np.ndarray:
+    """Return the slots of words: the first bits of their products with a large odd number."""
+    spread = words * np.uint64(0x9E3779B97F4A7C15)
+    spread >>= np.uint64(65 - count.bit_length())
+    places: np.ndarray = spread.view(np.intp)
+    return places
 
 
-def _hashed(labels: np.ndarray, slots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the codes of integers by their slots."""
-    flat = values.reshape(-1)
-    places = _slot_of(flat, len(slots))
-    found = slots[places]
-    rows = np.flatnonzero((labels[found] != flat) & (found != MISSING))
-    found[labels[found] != flat] = MISSING
+def _hashed(
+    labels: np.ndarray, slots: np.ndarray, ranks: np.ndarray | None, values: np.ndarray
+) -> np.ndarray | None:
+    """Return the codes of values by the words of labels, None if they have no words."""
+    found, flat = np.empty(values.size, np.intp), values.reshape(-1)
+    for start in range(0, len(flat), PIECE):
+        words = words_of(flat[start : start + PIECE])
+        if words is None:
+            return None
+        found[start : start + PIECE] = _codes_of_words(labels, slots, words)
+    return (found if ranks is None else ranks[found]).reshape(values.shape)
+
+
+def _codes_of_words(labels: np.ndarray, slots: np.ndarray, words: np.ndarray) -> np.ndarray:
+    places = _slot_of(words, len(slots))
+    found: np.ndarray = slots[places]
+    hit = labels[found] == words  # no label has a word whose slot is empty
+    if hit.all():
+        return found
+    rows = np.flatnonzero(~hit & (found != MISSING))
+    found[~hit] = MISSING
     while len(rows):  # another label is at the slot
         places[rows] = (places[rows] + 1) % len(slots)
         codes = slots[places[rows]]
-        hit = (codes != MISSING) & (labels[codes] == flat[rows])
+        hit = (codes != MISSING) & (labels[codes] == words[rows])
         found[rows[hit]] = codes[hit]
         rows = rows[~hit & (codes != MISSING)]
-    return np.asarray(found.reshape(values.shape))
+    return found

@@ -22,7 +22,7 @@ from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samples import RaggedSamples, Samples, Stream, with_lengths
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import NARROW, above, as_integers, classes
+from dataview.tables.coding import MISSING, NARROW, above, as_integers, classes, coder, words_of
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""
@@ -63,7 +63,8 @@ def counted(array: np.ndarray, wholly: bool = True) -> Counted:
             return found[0].view(array.dtype), found[1]
     if array.dtype.hasobject:
         return _hashed(array.reshape(-1))
-    return np.unique(array, return_counts=True)
+    found = _counted_in_pieces(array.reshape(-1)) if array.size > PIECE else None
+    return np.unique(array, return_counts=True) if found is None else found
 
 
 PIECE = 1 << 15
@@ -92,6 +93,34 @@ def _counted_near(values: np.ndarray, wholly: bool) -> Counted | None:
         is_full = not wholly and bool(counts.all())
     (places,) = np.nonzero(counts)
     return (places + first).astype(values.dtype), counts[places]
+
+
+FEW = 1 << 12
+"""Of up to so many values each piece has most; more of them are sorted at once."""
+
+
+def _counted_in_pieces(values: np.ndarray) -> Counted | None:
+    """Return distinct values and how often each occurs, None if there are many or no words of them.
+
+    The values of a piece are looked up among those of the pieces before, by hashing.
+    """
+    if not values.dtype.isnative or words_of(values[:PIECE]) is None:
+        return None
+    labels, counts = np.unique(values[:PIECE], return_counts=True)
+    code = coder(labels)
+    for start in range(PIECE, len(values), PIECE):
+        if len(labels) > FEW:
+            return None
+        piece = values[start : start + PIECE]
+        codes = code(piece)
+        new = codes == MISSING
+        if new.any():  # NaN, which is no label, is new in each piece
+            more, known = np.unique(piece[new], return_counts=True), len(labels)
+            labels, counts = merge([(labels, counts), more])
+            code = code if len(labels) == known else coder(labels)
+            codes = code(piece[~new])
+        counts += np.bincount(codes, minlength=len(labels))
+    return labels, counts
 
 
 def _hashed(values: np.ndarray) -> Counted:
