@@ -85,4 +85,7 @@ def for_folder(path: str, tables: tuple[str, ...]) -> str:
     ends = [name[-len(end) :] for name in names for end in tables if name.lower().endswith(end)]
     if not ends:
         return told
-    return f"{told}; dv.open({os.path.join(path, '*' + ends[0])!r}) is a table of all such files"
+    return (
+        f"{told}; dv.open({os.path.join(path, '*' + ends[0])!r}) is a table of all such files, and "
+        f"layout='parts' loads them one after the other"
+    )
