@@ -117,6 +117,7 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     chunks: tuple[int, int] | None = None
+    _with_rng: tuple[bool, ...] = field(init=False, repr=False, default=())
     _is_changed: bool = field(init=False, repr=False, default=False)
     _by_sample: bool = field(init=False, repr=False, default=False)
     _by_one: Sequence[str] = field(init=False, repr=False, default=())
@@ -128,6 +129,7 @@ class Assembly:
 
     def __post_init__(self) -> None:
         """Find out how samples are made, and whether all epochs are read alike."""
+        object.__setattr__(self, "_with_rng", tuple(map(takes_rng, self.steps)))
         is_changed = bool(self.steps) or self.collate is not None
         if self.pad is not None and not is_changed:
             object.__setattr__(self, "_pads", ragged.padded_together(self.parts, self.pad))
@@ -351,7 +353,7 @@ class Assembly:
         for number, step in enumerate(self.steps):
             try:
                 given = self._shown(sample, number == 0)
-                if takes_rng(step):
+                if self._with_rng[number]:
                     sample = step(given, rng=self._epoch(epoch).keys.generator(number, row))
                 else:
                     sample = step(given)
