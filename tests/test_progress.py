@@ -289,7 +289,7 @@ class Waiting(Source):
         return np.array(gather.read(self.array, index))
 
 
-LONG = np.arange(1 << 20).astype("f8").reshape(-1, 2)
+LONG = np.arange(1 << 22).astype("f8").reshape(-1, 2)
 
 
 def passing(bars, sample):

@@ -35,7 +35,7 @@ LOOK = 0.5
 LOOKS = 6
 """After so many looks at no work at all, the thread that looks ends."""
 
-LARGE = 1 << 22
+LARGE = 1 << 24
 """To do with fewer bytes what cannot be cut is expected to be quick."""
 
 VARIABLE = "DATAVIEW_PROGRESS"
