@@ -1,5 +1,6 @@
 """Files of tables of each format: what columns become, what is read when, what is refused."""
 
+import copy
 import datetime
 import decimal
 import operator
@@ -160,6 +161,42 @@ def test_a_list_is_missing_if_a_value_of_it_cannot_say_that_it_is(write, tmp_pat
         again = dv.open(tmp_path / "again.parquet")
         assert again.t[0]().tolist() == ["a", None] and np.isnan(again.f[0]()[1])
         assert again.t_mask().tolist() == [True, True, False]
+
+
+INTEGERS = [[1, None, 3], [], None, [4], [None], [None, 7, -2]]
+
+
+PICKLED = [lambda d: d, lambda d: pickle.loads(pickle.dumps(d)), lambda d: copy.deepcopy(d[:])]
+
+
+@pytest.mark.parametrize("kept", PICKLED)
+def test_gaps_among_integers_of_lists_count_in_no_question(kept, write, tmp_path):
+    truths = [None if row is None else [n and n > 1 for n in row] for row in INTEGERS]
+    table = pa.table({"i": INTEGERS, "b": truths, "deep": [[row or []] for row in INTEGERS]})
+    rows = [np.array([np.nan if n is None else n for n in row or ()], float) for row in INTEGERS]
+    flat = np.concatenate(rows)
+    for whole in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
+        d = kept(whole)
+        for view in (d.i, d.deep):
+            for kind in ("sum", "mean", "std", "min", "max", "median"):
+                found = getattr(view, f"_{kind}")()()
+                assert found == pytest.approx(getattr(np, f"nan{kind}")(flat))
+        assert d.i._sum()() == 13 and d.i._sum()().dtype == np.int64
+        assert d.i._sum(axis=1)().tolist() == [4, 0, 0, 4, 0, 5]
+        some = [0, 3, 5]
+        for kind in ("mean", "min", "max", "median"):
+            np.testing.assert_allclose(
+                getattr(d.i[some], f"_{kind}")(axis=1)(),
+                [getattr(np, f"nan{kind}")(rows[row]) for row in some],
+            )
+        assert d.b._mean()() == 0.6
+        assert d.b._any(axis=1)().tolist() == [True, False, False, True, False, True]
+        for row, found, isna in zip(rows, (d.i > 1)(), d.i._isna()(), strict=True):
+            assert found.tolist() == (row > 1).tolist() and isna.tolist() == np.isnan(row).tolist()
+        assert d.i._fillna(-1)._sum()() == 10 and d.i[1:]._mean()() == 3
+        assert pickle.loads(pickle.dumps(d.i[:3]))._mean()() == 2
+        described = d._select("i", "b")._describe()
+        assert (described["i"]["missing"], described["i"]["min"]) == (3, -2)
 
 
 def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):

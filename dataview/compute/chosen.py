@@ -57,6 +57,8 @@ NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 @deferring
 def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
+    if isinstance(node, Ragged) and node.leaf().has_gaps:
+        return _of_rows_with_gaps(kind, node, axis, keepdims, options)
     present = known_in(node) if node.has_gaps else None
     if present is None:
         return _reduction(kind, node, axis, keepdims, options)
@@ -75,6 +77,28 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     return of_array(paired, data, axis, keepdims, options)
 
 
+def _of_rows_with_gaps(
+    kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]
+) -> Node:
+    """Return a statistic of ragged rows of which a mask says that some values are missing."""
+    if axis is None:
+        found = reduction(kind, node.flat(), None, False, options)
+        lead = np.shape(options.get("q", 0))
+        return reshaped(found, (*lead, *[1] * len(node.extents))) if keepdims else found
+    values = node.leaf()
+    present = known_in(values)
+    if present is None:
+        return _reduction(kind, node, axis, keepdims, options)
+    if kind in NEUTRAL:
+        data, _ = _without_others(kind, values, present)
+        return _reduction(kind, node.over(data), axis, keepdims, options)
+    if kind == "quantile":
+        options = {**options, "without_missing": True}
+    else:
+        kind = f"nan{kind.removeprefix('nan')}"
+    return _reduction(kind, node.over(with_nan(values, present)), axis, keepdims, options)
+
+
 _PAIRED = frozenset(("min", "max", "argmin", "argmax"))
 
 _KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc"}
@@ -83,6 +107,10 @@ _KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc"}
 
 def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
     """Return the node of a median, without what a mask says is missing."""
+    if isinstance(node, Ragged) and node.leaf().has_gaps:
+        values = node.leaf()
+        node = node.over(with_nan(values, known_in(values) or values))
+        return _median(node, axis, keepdims, True)
     present = known_in(node) if node.has_gaps else None
     if present is None:
         return _median(node, axis, keepdims, without_missing)

@@ -52,7 +52,12 @@ def packed_in_order(node: Node) -> tuple[Any, ...]:
 def _narrowed(part: Any, old: Any) -> Any:
     if _lacks_mask(part):
         return part.replaced(mask=present_in(part))
-    return part.narrowed() if isinstance(part, Ragged) else part
+    if not isinstance(part, Ragged):
+        return part
+    part = part.narrowed()
+    values = part.values
+    known = values.replaced(mask=present_in(values)) if _lacks_mask(values) else values
+    return part if known is values else part.replaced(node=known)
 
 
 def _lacks_mask(part: Any) -> bool:

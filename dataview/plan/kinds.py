@@ -167,6 +167,7 @@ class LateStored(Stored):
         Node.__init__(self, None, source.dtype)
         self.settled = True
         self.source = source
+        self.has_gaps = source.present is not None
         self.writable = False
         self.divided = False
         self.row = row

@@ -12,7 +12,15 @@ from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError, shape_text
 from dataview.index import is_endless
 from dataview.plan.gaps import compared_in, present_in
-from dataview.plan.kinds import Comparison, Record, Sampled, Unbound, known_shape, size_of
+from dataview.plan.kinds import (
+    Comparison,
+    Elementwise,
+    Record,
+    Sampled,
+    Unbound,
+    known_shape,
+    size_of,
+)
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
@@ -68,6 +76,10 @@ def truth(node: Node) -> bool:
         left, right = (collected(arg) if isinstance(arg, Node) else arg for arg in whole.args)
         return (is_equal(left, right) and _same_gaps(left, right)) is not whole.negated
     compared = node.compared() if isinstance(node, Ragged) else getattr(node, "node", None)
+    inside = compared_in(compared) if isinstance(compared, Elementwise) else None
+    if isinstance(node, Ragged) and inside is not None and inside.wholes:  # of lists with gaps
+        (left, right), is_negated = inside.args, inside.negated
+        return (is_equal(left, right) and _same_gaps(left, right)) is not is_negated
     if isinstance(node, Sampled) and isinstance(compared, Comparison) and compared.wholes:
         rows = evaluate(node.writable(())[0])
         return bool(rows.any() if compared.negated else rows.all())

@@ -47,7 +47,7 @@ class ColumnSource(Source):
     ) -> None:
         self.table, self.name, self.depth, self.is_mask = table, name, depth, is_mask
         self.starts = table.starts if starts is None else starts
-        self.has_gaps = kind.has_missing and not depth and not is_mask
+        self.has_gaps = kind.has_missing and not is_mask and not (depth and kind.shape)
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
         self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
         self.chunk_rows = _chunk_rows(table, self.starts)
@@ -62,7 +62,7 @@ class ColumnSource(Source):
         """The mask of the column, if it has gaps of which its values do not tell."""
         if not self.has_gaps or may_be_missing(self.dtype):
             return None
-        return ColumnSource(self.table, self.name, Kind(self.dtype), is_mask=True)
+        return ColumnSource(self.table, self.name, Kind(self.dtype), self.depth, self.starts, True)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, of the groups that have any of it."""
@@ -340,14 +340,26 @@ class ListSource(ColumnSource):
 
     __slots__ = ("lists",)
 
-    def __init__(self, lists: Lists) -> None:
-        self.lists, self.table, self.name = lists, lists.table, lists.name
-        self.dtype, self.depth, self.is_mask = lists.kind.dtype, lists.kind.depth, False
-        self.has_gaps = False
+    def __init__(self, lists: Lists, is_mask: bool = False) -> None:
+        self.lists, self.table, self.name, self.is_mask = lists, lists.table, lists.name, is_mask
+        self.dtype, self.depth = np.dtype(bool) if is_mask else lists.kind.dtype, lists.kind.depth
+        self.has_gaps = lists.kind.has_missing and not is_mask and not lists.kind.shape
+
+    def near(self, lists: Lists) -> ListSource:
+        """Return the source of the same of other lists of the column."""
+        return ListSource(lists, self.is_mask)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ListSource, (self.lists,)
+        return ListSource, (self.lists, self.is_mask)
+
+    @property
+    def present(self) -> Source | None:  # type: ignore[override]
+        """What tells where the lists have values, if these do not tell it."""
+        is_told = not self.has_gaps or may_be_missing(self.dtype)
+        return None if is_told else ListSource(self.lists, True)
 
     starts = property(lambda self: self.lists.starts)
-    shape = property(lambda self: (int(self.starts[-1]), *self.lists.kind.shape))
+    shape = property(
+        lambda self: (int(self.starts[-1]), *(() if self.is_mask else self.lists.kind.shape))
+    )
     chunk_rows = property(lambda self: _chunk_rows(self.table, self.starts))

@@ -12,6 +12,7 @@ from dataview.formats.tables.arrow_values import (
     ArrowObjects,
     columns_of,
     dictionaries_in,
+    is_told,
     labels_in,
     one_array,
 )
@@ -20,6 +21,7 @@ from dataview.formats.tables.columns import Column, Name
 from dataview.formats.tables.late_values import Joined, LateSource, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
+from dataview.plan.gaps import with_mask
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
 from dataview.sources import ArraySource
@@ -89,7 +91,10 @@ def _node(column: Column) -> Node:
     """Return the node of values, which share memory with Arrow's, or of lists of them."""
     if isinstance(column.values, Column):
         assert column.offsets is not None
-        return laid_out(_node(column.values), layout_of(offsets=column.offsets), True)
+        inner = _node(column.values)
+        if column.values.present is not None and not is_told(column.values):
+            inner = with_mask(inner, stored(ArraySource(column.values.present), False))
+        return laid_out(inner, layout_of(offsets=column.offsets), True)
     if isinstance(column.values, LateValues):
         return stored(LateSource(column.values), False)
     return stored(ArraySource(column.values), False)

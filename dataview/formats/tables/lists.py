@@ -137,7 +137,7 @@ class LateLayout(Layout):
             return values, self, index
         rows = shifted(index.maps[0], near.rows.start - lists.rows.start)
         source: Any = values.source
-        values = LateStored(type(source)(near), values.row)
+        values = LateStored(source.near(near), values.row)
         return values, LateLayout(near), Index(index.shape, [rows])
 
     is_late = property(lambda self: not self.lists.is_read)
