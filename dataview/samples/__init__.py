@@ -5,7 +5,7 @@ from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
-from dataview.samples.in_order import DerivedSamples, FileSamples, Samples, stacked
+from dataview.samples.in_order import ClosableSamples, DerivedSamples, Samples, stacked
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -46,9 +46,9 @@ from dataview.samples.streams import (
 __all__ = [
     "BATCH",
     "AnyLength",
+    "ClosableSamples",
     "DerivedSamples",
     "Dropped",
-    "FileSamples",
     "FilteredSamples",
     "Items",
     "IteratorSamples",

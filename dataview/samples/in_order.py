@@ -52,7 +52,7 @@ class Samples(Part):
         """Close what the passes over these samples have open."""
 
 
-class FileSamples(Samples):
+class ClosableSamples(Samples):
     """Samples of files, which `opening` says are open; to close it ends all passes over them."""
 
     __slots__ = ("_passes", "opening")

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.samples import FileSamples, Row, Stream
+from dataview.samples import ClosableSamples, Row, Stream
 from dataview.sources import ArraySource, Opening
 
 PAUSE = 0.02
@@ -34,7 +34,7 @@ def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "stri
     return Stream(Lines(Opening(path), float(seconds), encoding, errors), _text_node(""))
 
 
-class Lines(FileSamples):
+class Lines(ClosableSamples):
     """The lines of a file, which is looked at until nothing was added for so many seconds."""
 
     __slots__ = ("coding", "seconds")

@@ -17,10 +17,10 @@ from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.samples import FileSamples, Row, Stream
+from dataview.samples import ClosableSamples, Row, Stream
 
 
-class PartSamples(FileSamples):
+class PartSamples(ClosableSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
 
     All have the columns of the part at `model`.  `first` is the first part, if that was opened.

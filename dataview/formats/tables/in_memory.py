@@ -79,7 +79,8 @@ COLUMN = "column"
 def _columns(column: Any, name: str, labels: dict[Name, Any]) -> dict[Name, Column]:
     """Return the leaves of a column by name; `labels` gets those of codes."""
     kind, _ = stored_type(column.type)
-    if column.num_chunks > 1 and dtype_of(kind) == LateValues.dtype and kind == column.type:
+    is_cut = isinstance(column, arrow().ChunkedArray) and column.num_chunks > 1
+    if is_cut and dtype_of(kind) == LateValues.dtype and kind == column.type:
         present = column.is_valid().to_numpy() if column.null_count else None
         return {(name,): Column(Joined([*map(ArrowObjects, column.chunks)]), present)}
     array = one_array(column)
