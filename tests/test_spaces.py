@@ -244,6 +244,24 @@ def _refuse_all(batch):
     raise KeyError("refused")
 
 
+def test_components_lose_their_callbacks_with_their_composite():
+    heard = VectorSpace(2, np_validate_callbacks=[_refuse_all])
+    whole = CompositeSpace((CompositeSpace((heard, VectorSpace(1))), VectorSpace(1)))
+    bare = whole.without_callbacks
+    assert whole.has_callbacks and not bare.has_callbacks
+    assert bare == CompositeSpace((BOTH.replaced(components=(VectorSpace(2), VectorSpace(1))),
+        VectorSpace(1)))  # fmt: skip
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (3, 2)])
+def test_components_of_different_sizes_are_refused_whichever_is_larger(counts):
+    space = CompositeSpace((VectorSpace(1), VectorSpace(1)))
+    batch = tuple(np.zeros((count, 1)) for count in counts)
+    with pytest.raises(ValueError, match=r"\b2\b") as told:
+        space.np_validate(batch)
+    assert "3" in str(told.value)
+
+
 def test_a_pickled_space_has_its_callbacks():
     heard = VectorSpace(2, np_validate_callbacks=[_refuse_all])
     again = pickle.loads(pickle.dumps(CompositeSpace((heard, VectorSpace(1)))))

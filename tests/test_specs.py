@@ -1260,6 +1260,25 @@ def test_what_is_computed_of_labels_is_no_label():
     assert windows._mean(0).y._space == VectorSpace(1, dtype="f8")
     for cast in (d.y._astype("u1"), windows._astype("u1").y):
         assert cast._space == labels.with_dtype("u1")
+    many = dv.View(y=np.array([0, 299]), _spaces={"y": IndexSpace(300, 1)}).y
+    assert many._astype("u2")._space == IndexSpace(300, 1, "u2")
+    assert many._astype("u1")._space == IndexSpace(None, 1, "u1")  # which cannot hold 299
+
+
+def test_one_hot_columns_are_those_of_the_space_in_all_parts():
+    d = dv.View(x=[1.0, 2, 3], y=[0, 2, 2], _spaces={"y": IndexSpace(4, 1)})
+    expected = np.eye(4, dtype="f4")[[0, 2, 2]]
+    for part in (np.s_[:], np.s_[:1], np.s_[1:], np.array([False, True, False])):
+        np.testing.assert_array_equal(d[part].y._onehot()(), expected[part])
+    np.testing.assert_array_equal(d.y._onehot(labels=[2, 0])(), [[0, 1], [1, 0], [1, 0]])
+    unknown = dv.View(y=[0, 2], _spaces={"y": IndexSpace(None, 1)})
+    assert unknown.y._onehot()._shape() == (2, 2)
+
+
+def test_a_record_in_an_npy_file_loses_its_spaces_with_a_warning(tmp_path):
+    d = dv.View(x=np.zeros((2, 3)), y=[0, 1], _spaces={"y": IndexSpace(4, 1)})
+    with pytest.warns(RuntimeWarning, match="the metadata of 'y' are not saved"):
+        d._save(tmp_path / "a.npy")
 
 
 def test_operands_that_lie_in_two_orders_are_in_neither():

@@ -20,6 +20,7 @@ from dataview.formats.writers.passes import Passes, without_streams
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
+from dataview.plan.gaps import MASK_OF
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node, Part
@@ -166,11 +167,21 @@ def _tell_what_stays(node: Node, writer: Writer) -> None:
     columns = () if node.dtype is None else node.dtype.names or ()
     names = {"fields": [name for name in node.fields if name not in columns], "metadata": node.meta}
     left = [f"the {what} {', '.join(map(repr, own))}" for what, own in names.items() if own]
+    noted = [name for name in columns if name in node.fields and _has_notes(node, name)]
+    if noted:
+        left.append(f"the metadata of {', '.join(map(repr, noted))}")
     if left:
         warn(
             f"{writer.title} holds the array alone: {' and '.join(left)} are not saved; .h5, "
             ".zarr, .npz and format='folder' keep them"
         )
+
+
+def _has_notes(node: Node, name: str) -> bool:
+    """Whether a field has metadata but the name of the column whose mask it is."""
+    field = node.fields.named[name]
+    meta = field.node.meta if isinstance(field, Attached) else field.meta
+    return bool(meta.keys() - {MASK_OF})
 
 
 def _at_hand(writer: Writer) -> list[tuple[str, Writer]]:

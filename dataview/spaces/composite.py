@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from dataview.errors import explained
 from dataview.plan.build import keyed
@@ -113,6 +113,13 @@ class CompositeSpace(Space):
     def __repr__(self) -> str:
         comma = "," if len(self.components) == 1 else ""
         return f"CompositeSpace(({', '.join(map(repr, self.components))}{comma}))"
+
+    @property
+    def without_callbacks(self) -> Self:
+        """The same space without functions that check batches, of its components too."""
+        if not self.has_callbacks:
+            return self
+        return type(self)([space.without_callbacks for space in self.components])
 
     def __iter__(self) -> Iterator[Space]:
         return iter(self.components)

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import samplers, tables
+from dataview import samplers, spaces, tables
 from dataview.compute import evaluate
 from dataview.errors import hint, unknown_field
 from dataview.plan.gaps import present_in, without
@@ -65,7 +65,8 @@ class LabelVerbs(BaseView):
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
         """Return a column for each label: 1 where the row has it, else 0.
 
-        The labels are read now, unless you give them, since their number is the number of columns.
+        The labels are read now, since their number is the number of columns, unless you give them,
+        or the field has an `IndexSpace` that says how many there are.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a"])._onehot()()
@@ -73,7 +74,7 @@ class LabelVerbs(BaseView):
                [1., 0.]], dtype=float32)
         """
         check_no_record(node_of(self), "_onehot")
-        codes = cast(Any, self._codes(labels))
+        codes = cast(Any, self._codes(_labels_of_space(self) if labels is None else labels))
         count = len(np.asarray(codes._labels()))
         return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
 
@@ -168,6 +169,14 @@ def _known_labels(view: BaseView) -> Node | None:
     node = node_of(view)
     labels = node.meta.get("labels")
     return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
+
+
+def _labels_of_space(view: BaseView) -> np.ndarray | None:
+    """Return the labels that a field has by its space; None if that says nothing of them."""
+    meta = node_of(view).meta
+    space = None if "labels" in meta else spaces.readable_space(meta)
+    known = isinstance(space, spaces.IndexSpace) and space.max_labels is not None
+    return np.arange(space.max_labels) if known else None  # type: ignore[union-attr]
 
 
 def _keys(part: Any) -> list[np.ndarray]:
