@@ -6,6 +6,7 @@ import collections
 import contextlib
 import copy
 import importlib
+import math
 import pickle
 
 import h5py
@@ -1247,6 +1248,30 @@ def test_what_is_computed_of_each_number_lies_as_the_field_does(computed, form):
             np.testing.assert_array_equal(view._get(spec)(), own)
             np.testing.assert_array_equal(next(view._loader(5, spec=spec)), own)
     assert pickle.loads(pickle.dumps(found))._space == found._space
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4, 3)])
+def test_a_batch_whose_samples_are_no_rows_is_no_field(tmp_path, shape):
+    images = np.arange(2 * math.prod(shape) * 2.0).reshape(2, *shape, 2)
+    rows, last = Conv2DSpace(shape, 2), Conv2DSpace(shape, 2, axes=("c", 0, 1, "b"))
+    batch = dv.View(x=images, _spaces={"x": rows})._get((last, "x"))
+    flat = VectorSpace(images[0].size)
+    d = dv.View(x=batch)
+    batch._save(tmp_path / "a.npz")
+    for field in (batch, d.x, (batch + 1) - 1, dv.open(tmp_path / "a.npz")):
+        assert field._space == last.with_dtype("f8") or field._space == last
+        np.testing.assert_array_equal(last.format_as(field, flat)(), images.reshape(2, -1))
+        with pytest.raises(ValueError, match=r"samples lie along axis 3, .* format it before as"):
+            dv.View(x=field)._get((flat, "x"))
+        with pytest.raises(ValueError, match="samples lie along axis 3"):
+            dv.View(x=field)._loader(1, spec=(flat, "x"))
+    for part in (batch[:1], batch[..., :1]):
+        assert part._space != last
+    again = last.format_as(d.x, rows)
+    np.testing.assert_array_equal(dv.View(x=again)._get((flat, "x"))(), images.reshape(2, -1))
+    declared = dv.View(x=images.transpose(0, 3, 1, 2), _spaces={"x": last})
+    assert declared.x._space == last
+    np.testing.assert_array_equal(declared._get((flat, "x"))(), images.reshape(2, -1))
 
 
 def test_what_is_computed_of_labels_is_no_label():

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.plan.kinds import size_of
 from dataview.plan.node import Node
-from dataview.spaces import Conv2DSpace, holds_rows, readable_space
+from dataview.spaces import Conv2DSpace, holds_rows, readable_space_of_rows
 
 SMALLEST = 8
 """A side of fewer pixels makes no image, unless a space says so."""
@@ -27,7 +27,7 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     >>> as_images(np.zeros((5, 28, 28), "u1"), {}).shape, as_images(np.zeros((5, 28)), {})
     ((5, 28, 28, 1), None)
     """
-    space = readable_space(meta)
+    space = readable_space_of_rows(meta)
     if isinstance(space, Conv2DSpace):
         return _of_space(rows, space)
     if rows.dtype.kind not in "buif" or rows.ndim not in (3, 4) or not rows.size:
@@ -44,7 +44,7 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
 
 def is_one_image(data: Node) -> bool:
     """Whether data are one image, not rows of them, as their space says or several channels do."""
-    space, shape = readable_space(data.meta), data.extents
+    space, shape = readable_space_of_rows(data.meta), data.extents
     if shape is None or None in shape:
         return False
     if isinstance(space, Conv2DSpace):

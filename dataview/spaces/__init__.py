@@ -19,6 +19,7 @@ from dataview.spaces.fields import (
     is_declared,
     joined_meta,
     readable_space,
+    readable_space_of_rows,
     space_of,
 )
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace
@@ -30,7 +31,8 @@ __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
     "VectorSequenceSpace", "VectorSpace", "Views", "check_space_of_field", "given_for_space",
-    "holds_rows", "is_declared", "joined_meta", "plain", "readable_space", "register_views",
+    "holds_rows", "is_declared", "joined_meta", "plain", "readable_space",
+    "readable_space_of_rows", "register_views",
     "space_of", "specs", "wrapped",
 ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain
+from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain_of_batch
 from dataview.spaces.batch import Extents
 
 
@@ -162,7 +162,7 @@ class ArraySpace(Space):
         """Return a batch, a node with this space in its metadata unless it is what was given."""
         if batch is given or not isinstance(batch, Node):
             return batch
-        return batch.replaced(meta=read_only_meta({SPACE: plain(self)}))
+        return batch.replaced(meta=read_only_meta({SPACE: plain_of_batch(self)}))
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return the symbol of a batch, as a node."""

@@ -354,6 +354,20 @@ def plain(space: Space) -> dict[str, Any]:
     return {"kind": type(space).__name__, **facts}
 
 
+IS_BATCH = "is_batch"
+"""An entry of the plain data of a space: the axes are those of a batch, not of rows of a field."""
+
+
+def plain_of_batch(space: Space) -> dict[str, Any]:
+    """Return the space of a batch as plain data, which tell if its samples are no rows.
+
+    >>> from dataview.spaces.images import Conv2DSpace
+    >>> plain_of_batch(Conv2DSpace((2, 2), 1, ("c", 0, 1, "b")))[IS_BATCH]
+    True
+    """
+    return {**plain(space), IS_BATCH: True} if space.axis_of("batch") else plain(space)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Space):
         return plain(value)

@@ -19,7 +19,13 @@ from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
-from dataview.spaces.fields import declared, rows_as, space_of_made_rows, space_of_stored_rows
+from dataview.spaces.fields import (
+    declared,
+    is_batch,
+    rows_as,
+    space_of_made_rows,
+    space_of_stored_rows,
+)
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.padded import check_padded, padded
 from dataview.spaces.sequences import SequenceSpace
@@ -119,7 +125,7 @@ class _Step:
         self.source = source
         self.space = space
         self.node: Any = node
-        self.known = None if node is None else declared(node.meta)
+        self.known = None if node is None or is_batch(node.meta) else declared(node.meta)
         self.begin()
 
     def begin(self) -> None:

@@ -20,7 +20,7 @@ from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import SPACE, Space, plain
+from dataview.spaces.base import IS_BATCH, SPACE, Space, plain
 from dataview.spaces.batch import Extents
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
@@ -43,7 +43,7 @@ _KINDS: Mapping[str, Any] = {
 def from_plain(told: Mapping[str, Any]) -> Space:
     """Return the space that plain data tell of."""
     try:
-        facts = {name: _told(value) for name, value in told.items() if name != "kind"}
+        facts = {k: _told(value) for k, value in told.items() if k not in ("kind", IS_BATCH)}
         kind = _KINDS[told["kind"]]
         if issubclass(kind, LabelSpace):
             facts.setdefault("max_labels", None)
@@ -68,6 +68,11 @@ def is_declared(meta: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind.endswith("Space")
 
 
+def is_batch(meta: Mapping[str, Any]) -> bool:
+    """Whether metadata hold the space of a batch whose samples are no rows."""
+    return is_declared(meta) and bool(meta[SPACE].get(IS_BATCH))
+
+
 def declared(meta: Mapping[str, Any]) -> Space | None:
     """Return the space that metadata hold, None if there is none."""
     return from_plain(meta[SPACE]) if is_declared(meta) else None
@@ -79,6 +84,11 @@ def readable_space(meta: Mapping[str, Any]) -> Space | None:
         return declared(meta)
     except ValueError:  # what only looks at a field does not need it
         return None
+
+
+def readable_space_of_rows(meta: Mapping[str, Any]) -> Space | None:
+    """Return the same, None if the samples are no rows."""
+    return None if is_batch(meta) else readable_space(meta)
 
 
 def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
@@ -155,12 +165,12 @@ def check_space_of_field(space: Space, node: Node, name: str) -> None:
 def space_of(node: Node) -> Space | None:
     """Return the space of a view: the declared one if it still fits, or else the inferred one."""
     found = declared(node.meta)
-    if found is not None and _still_fits(found, node):
+    if found is not None and _still_fits(found, node, is_batch(node.meta)):
         return found
     return inferred(node)
 
 
-def _still_fits(space: Space, node: Node) -> bool:
+def _still_fits(space: Space, node: Node, is_whole: bool) -> bool:
     extents = node.extents
     if extents is None:
         return True
@@ -169,7 +179,9 @@ def _still_fits(space: Space, node: Node) -> bool:
         None in pair or pair[0] == pair[1] for pair in zip(whole, extents, strict=True)
     ):
         return True
-    return any(holds_rows(space, extents[start:]) for start in range(len(extents) + 1))
+    return not is_whole and any(
+        holds_rows(space, extents[start:]) for start in range(len(extents) + 1)
+    )
 
 
 def inferred(node: Node) -> Space | None:
@@ -219,6 +231,12 @@ def space_of_stored_rows(node: Node, wanted: Space, name: str) -> Space:
             f"array; take the view of the record: d[{name!r}]._get(...)"
         )
     known = declared(node.meta)
+    if known is not None and is_batch(node.meta):
+        raise ValueError(
+            f"{name!r} is a batch of {known!r}, whose samples lie along axis "
+            f"{known.get_batch_axis()}, and those of a field are its rows; format it before as "
+            f"{known.rows_first!r}"
+        )
     if known is not None:
         return densely(known.rows_first)
     if isinstance(wanted, ConvSpace) and len(node.extents or ()) == 2:
