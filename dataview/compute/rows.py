@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -71,6 +71,10 @@ FEW = 4096
 """So many elements of memory may be copied besides those that are asked for, and so many rows of
 joined data have a number each."""
 
+APART = 8
+"""So few rows of a table whose columns are read together are read column by column, without a plan:
+the table keeps the lines that it has parsed."""
+
 SORTED = 8
 """Rows of more joined parts than this are sorted by their parts; of fewer they are looked for."""
 
@@ -124,7 +128,9 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
 def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:
     """Return the data of all fields at rows of a node, by name; None if this needs a plan."""
     parts = _row_fields(evaluate, node)
-    return None if parts is None else _read_fields(evaluate, parts, rows)
+    if parts is None or (not _are_few(rows) and _are_together(parts)):
+        return None
+    return _read_fields(evaluate, parts, rows)
 
 
 def _row_fields(evaluate: Evaluate, node: Node) -> dict[str, Any] | None:
@@ -199,9 +205,25 @@ def _several(rows: Rows) -> Rows:
 def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     """Return what reads rows of a store."""
     source = node.source
-    if source.shares or source.memory is not None:
+    if source.memory is not None or (source.shares and source.together is None):
         return None
-    return _shown(source, lambda rows: read_from(source, rows_index(source.shape, rows), {})[()])
+    read = _shown(source, lambda rows: read_from(source, rows_index(source.shape, rows), {})[()])
+    if source.together is None:
+        return read
+    return lambda rows: read(rows) if _are_few(rows) else PLAN
+
+
+def _are_together(parts: Mapping[str, Any]) -> bool:
+    """Whether any of some nodes, or of those inside, is a column that is read with others."""
+    return any(
+        _are_together(part) if isinstance(part, dict)
+        else isinstance(part, Stored) and part.source.together is not None
+        for part in parts.values()
+    )  # fmt: skip
+
+
+def _are_few(rows: Rows) -> bool:
+    return isinstance(rows, int) or len(rows) <= APART
 
 
 def _shown(source: Source, read: Taker) -> Taker:
@@ -378,8 +400,11 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
     parts = {name: part.node for name, part in members(node).items()}
     if dtype is None or not parts or not all(taker_of(evaluate, part) for part in parts.values()):
         return None
+    together = _are_together(parts)
 
     def taken(rows: Rows) -> Any:
+        if together and not _are_few(rows):
+            return PLAN
         found = {name: rows_of(evaluate, part, rows) for name, part in parts.items()}
         lead = depth if isinstance(rows, int) else depth + 1
         out = np.empty(np.shape(next(iter(found.values())))[:lead], dtype)
