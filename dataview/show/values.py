@@ -65,6 +65,7 @@ def ends_of(
     Rows that are no alias of memory are only taken if `copies` is true.
 
     >>> from dataview.plan.build import stored
+    >>> from dataview.sources import ArraySource
     >>> node = stored(ArraySource(np.arange(20).reshape(10, 2)))
     >>> ends_of(node, {1: 0}, 2)
     Ends(first=array([0, 2]), last=array([16, 18]))
