@@ -1295,6 +1295,9 @@ def test_one_hot_columns_are_those_of_the_space_in_all_parts():
     expected = np.eye(4, dtype="f4")[[0, 2, 2]]
     for part in (np.s_[:], np.s_[:1], np.s_[1:], np.array([False, True, False])):
         np.testing.assert_array_equal(d[part].y._onehot()(), expected[part])
+        assert d[part].y._labels()().tolist() == [0, 1, 2, 3]
+        np.testing.assert_array_equal(d[part].y._codes()(), d.y()[part])
+    assert d.y._counts()._asdict()["count"].tolist() == [1, 0, 2, 0]
     np.testing.assert_array_equal(d.y._onehot(labels=[2, 0])(), [[0, 1], [1, 0], [1, 0]])
     unknown = dv.View(y=[0, 2], _spaces={"y": IndexSpace(None, 1)})
     assert unknown.y._onehot()._shape() == (2, 2)

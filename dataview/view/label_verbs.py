@@ -74,7 +74,7 @@ class LabelVerbs(BaseView):
                [1., 0.]], dtype=float32)
         """
         check_no_record(node_of(self), "_onehot")
-        codes = cast(Any, self._codes(_labels_of_space(self) if labels is None else labels))
+        codes = cast(Any, self._codes(labels))
         count = len(np.asarray(codes._labels()))
         return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
 
@@ -165,18 +165,15 @@ class LabelVerbs(BaseView):
 
 
 def _known_labels(view: BaseView) -> Node | None:
-    """Return the labels that the metadata of codes hold, None for any other data."""
+    """Return the labels that the metadata of codes hold, or their space tells; else None."""
     node = node_of(view)
-    labels = node.meta.get("labels")
-    return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
-
-
-def _labels_of_space(view: BaseView) -> np.ndarray | None:
-    """Return the labels that a field has by its space; None if that says nothing of them."""
-    meta = node_of(view).meta
-    space = None if "labels" in meta else spaces.readable_space(meta)
-    known = isinstance(space, spaces.IndexSpace) and space.max_labels is not None
-    return np.arange(space.max_labels) if known else None  # type: ignore[union-attr]
+    if "labels" in node.meta:
+        labels = node.meta["labels"]
+        return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
+    space = spaces.readable_space_of_rows(node.meta)
+    if isinstance(space, spaces.IndexSpace) and space.max_labels is not None:
+        return node_from(np.arange(space.max_labels))
+    return None
 
 
 def _keys(part: Any) -> list[np.ndarray]:

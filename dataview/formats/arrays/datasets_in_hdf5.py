@@ -7,13 +7,13 @@ import math
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.arrays.growth import Resized
-from dataview.formats.arrays.plain_in_hdf5 import plain_data
+from dataview.formats.arrays.plain_in_hdf5 import PlainData, plain_data
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Index
@@ -33,7 +33,7 @@ class H5pySource(ArrayLike):
     Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
     """
 
-    __slots__ = ("chunk_rows", "chunks", "file", "grows", "moving", "place", "plain")
+    __slots__ = ("_plain", "chunk_rows", "chunks", "file", "grows", "moving", "place")
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
     spare_bytes = 1 << 20
@@ -53,18 +53,27 @@ class H5pySource(ArrayLike):
         super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
         self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
         self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
-        self.plain = plain_data(dataset)
+        self._plain: PlainData | Literal[False] | None = None  # not known yet
         self.moving: int | None = None  # what a chunk may need in a write, which takes long to find
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects, past HDF5 if the file can be read by its bytes."""
-        if self.plain is not None and 0 not in index.shape:
+        plain = None if 0 in index.shape else self.plain
+        if plain is not None:
             self._check()
             with self._named_in_errors():
-                found = self.plain.read(self.place[0], index, memo)
+                found = plain.read(self.place[0], index, memo)
             if found is not None:
                 return found
         return super().read(index, memo)
+
+    @property
+    def plain(self) -> PlainData | None:
+        """Where the elements lie, None if HDF5 has to be asked for them; to find out takes long."""
+        if self._plain is None:
+            self._check()
+            self._plain = plain_data(self.array) or False
+        return self._plain or None
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
