@@ -680,6 +680,28 @@ def test_views_that_are_gone_leave_no_journal(tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_the_folder_of_journals_may_vanish_before_anything_is_in_it(tmp_path, monkeypatch):
+    """Other views, or processes, that end at that moment take it away while it is empty."""
+    paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for path in paths:
+        np.save(path, kills.numbers())
+    make, vanished = journal.Journals._make_folder, set()
+
+    def vanishing(self):
+        make(self)
+        if self.folder not in vanished:
+            vanished.add(self.folder)
+            os.rmdir(self.folder)
+
+    monkeypatch.setattr(journal.Journals, "_make_folder", vanishing)
+    a, b = (dv.open(path, "r+") for path in paths)
+    with small():
+        dv.View(a=a, b=b)._write((b * 1, a * 2))
+    assert len(vanished) == 2
+    assert np.array_equal(np.load(paths[0]), kills.numbers())
+    assert np.array_equal(np.load(paths[1]), kills.numbers() * 2)
+
+
 def test_none_is_kept_where_it_is_not_asked_for(tmp_path, monkeypatch):
     path = made(tmp_path)
     monkeypatch.setattr(journal.Journal, "begin", None)

@@ -372,9 +372,9 @@ class Journals:
             try:
                 self._make_folder()
                 journal = Journal(os.path.join(self.folder, name), self.syncs)
-            except FileNotFoundError:  # another process has just removed the empty folder
+            except FileNotFoundError:  # somebody removed the empty folder
                 continue
-            except FileExistsError:  # of a process that is gone and had the same number
+            except FileExistsError:  # the same, or of a process that is gone and had this number
                 continue
             except PermissionError as error:
                 raise PermissionError(
@@ -437,12 +437,16 @@ class Journals:
         """Say in a file of this folder that a journal elsewhere is of this file, too."""
         with self._lock:
             number = next(self._numbers)
-        self._make_folder()
         name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
-        with open(f"{name}.new", "w", encoding="utf-8") as file:
-            file.write(os.path.relpath(journal, self.folder))
-        os.replace(f"{name}.new", name)
-        return name
+        while True:
+            try:
+                self._make_folder()
+                with open(f"{name}.new", "w", encoding="utf-8") as file:
+                    file.write(os.path.relpath(journal, self.folder))
+            except (FileNotFoundError, FileExistsError):  # somebody removed the empty folder
+                continue
+            os.replace(f"{name}.new", name)
+            return name
 
     def give_back(self, journal: Journal) -> None:
         """Keep a journal whose update has ended, for the next one."""
