@@ -379,6 +379,13 @@ def test_views_are_zipped_with_a_driver_and_with_metadata(labels):
         dv.zip(labels, _driver="y")
     with pytest.raises(dv.FieldError, match="_meta="):
         dv.zip(labels, _meta={"y": {}})
+    for wrong, got in [
+        (3, "got 3"),
+        ({"": "mm"}, "for '' it got 'mm'"),
+        ({"x": 1}, "'x' it got 1"),
+    ]:
+        with pytest.raises(TypeError, match=f"_meta= has what is known of each field, .*{got}"):
+            dv.View(x=labels, _meta=wrong)
 
 
 def test_a_shape_says_what_is_known_of_it():

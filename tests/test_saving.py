@@ -294,6 +294,17 @@ def test_a_name_without_a_known_suffix_is_refused(tmp_path):
             dv.View(X)._save(tmp_path / name)
 
 
+def test_a_name_that_ends_as_a_folder_or_is_to_have_parts_is_one(tmp_path):
+    view = dv.View(x=X)
+    view._save(f"{tmp_path}/a/")
+    view._save(tmp_path / "b", rows_per_part=4)
+    view._save(f"{tmp_path}/c.zarr/")
+    for name in ("a", "b", "c.zarr"):
+        assert_same(dv.open(tmp_path / name).x(), X)
+    assert (tmp_path / "a/x.npy").exists() and len([*(tmp_path / "b").rglob("*.npy")]) > 1
+    assert (tmp_path / "c.zarr/zarr.json").exists()
+
+
 # -------------------- options --------------------
 
 

@@ -42,6 +42,8 @@ def save(
     """Write a node to a file or a folder, which appears or is replaced once all is written."""
     check_local(os.fsdecode(path))
     target = os.path.abspath(os.fsdecode(path))
+    if format is None and _is_of_folder(os.fsdecode(path), rows_per_part):
+        format = "folder"
     name, writer = saved_as(target, format)
     options = compression, chunks, rows_per_part
     _check_options(name, writer, *options)
@@ -63,6 +65,16 @@ def save(
     finally:
         if claim is not None:
             claim.release()
+
+
+def _is_of_folder(path: str, rows_per_part: int | None) -> bool:
+    """Whether a path without a suffix is one of a folder: it ends as one, or is to have parts.
+
+    >>> _is_of_folder("data/", None), _is_of_folder("data", 100), _is_of_folder("data", None)
+    (True, True, False)
+    """
+    ends = path.endswith(("/", os.sep))
+    return os.path.splitext(os.path.abspath(path))[1] == "" and (ends or rows_per_part is not None)
 
 
 def created(

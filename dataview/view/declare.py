@@ -253,7 +253,14 @@ def _driven(node: Record, driver: str) -> Node:
 
 def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
     """Return the node with metadata by field; that of the whole has the name ''."""
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"_meta= has what is known of each field, {{name: {{...}}}}; got {meta!r}")
     for name, items in meta.items():
+        if not isinstance(items, Mapping):
+            raise TypeError(
+                "_meta= has what is known of each field, {name: {...}}, and of the whole under the "
+                f"name ''; for {name!r} it got {items!r}"
+            )
         kept = MappingProxyType(_plain_meta(node, name, items))
         if not name:
             node = node.replaced(meta=kept)

@@ -30,10 +30,10 @@ class LibraryVerbs(BaseView):
     ) -> None:
         """Write the view to a file or a folder, in blocks; it appears when all of it is written.
 
-        The suffix names the format.  `.h5`, `.zarr`, `.npz`, and a folder of `.npy` files with
-        `format="folder"`, keep all fields and their metadata, so that `dv.open(path)` gives an
-        equal view.  An `.npy` file has only the array: a warning names fields and metadata that are
-        not in it, and a field that was replaced is an error.
+        The suffix names the format.  `.h5`, `.zarr`, `.npz`, and a folder of `.npy` files (a path
+        that ends in "/", or `format="folder"`) keep all fields and their metadata, so that
+        `dv.open(path)` gives an equal view.  An `.npy` file has only the array: a warning names
+        fields and metadata that are not in it, and a field that was replaced is an error.
 
         `compression` is a name such as "gzip", `chunks` a number of rows or the shape of a chunk;
         `rows_per_part` splits the files of a folder.  `progress=True` shows a bar; a function is
