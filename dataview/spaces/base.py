@@ -34,9 +34,21 @@ _unnamed = itertools.count(1)
 class Space:
     """How a batch is laid out; a batch is an array, or a tuple of batches.
 
-    Spaces do not change; they are equal if they are of one class and all their facts are, and the
-    functions that check their batches.  The methods without `np_` take views, which they answer by
-    views, and arrays; those with it take arrays alone.
+    This is what all spaces have in common.  Make one of a class such as `VectorSpace`:
+
+    >>> import numpy as np
+    >>> import dataview as dv
+    >>> space = dv.spaces.VectorSpace(dim=4)
+    >>> space.validate(np.zeros((10, 4)))
+    >>> space.np_format_as(np.zeros((10, 4)), dv.spaces.Conv2DSpace((2, 2), channels=1)).shape
+    (10, 2, 2, 1)
+
+    Methods whose name begins with `np_` take arrays only.  The others take views, too: of views
+    they make views, and read nothing.
+
+    A space cannot be changed.  Two spaces are equal if they have one class, the same arguments and
+    the same callbacks.  `validate_callbacks` are functions that get each view that is checked, and
+    raise an error if something is wrong with it; `np_validate_callbacks` get arrays.
     """
 
     family: ClassVar[type[Space]]
@@ -104,15 +116,30 @@ class Space:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The arguments that make the same space."""
+        """The arguments that make the same space.
+
+        >>> import dataview as dv
+        >>> dv.spaces.IndexSpace(max_labels=10).facts
+        {'max_labels': 10, 'dim': 1, 'dtype': dtype('int64')}
+        """
         return dict(self._facts)
 
     def with_dtype(self, dtype: Any) -> Self:
-        """Return the same space for another dtype; None is for any."""
+        """Return the same space for another dtype; None is for any.
+
+        >>> import dataview as dv
+        >>> dv.spaces.VectorSpace(3).with_dtype("float32")
+        VectorSpace(dim=3, dtype='float32')
+        """
         return self.replaced(dtype=dtype)
 
     def replaced(self, **facts: Any) -> Self:
-        """Return the same space with other facts, checked by the same functions."""
+        """Return the same space with some arguments changed; its callbacks stay.
+
+        >>> import dataview as dv
+        >>> dv.spaces.Conv2DSpace((28, 28), channels=1).replaced(channels=3)
+        Conv2DSpace(shape=(28, 28), channels=3, axes=('b', 0, 1, 'c'))
+        """
         return _remade(type(self), {**self.facts, **facts}, *self._callbacks)  # type: ignore[no-any-return]
 
     @property
@@ -128,7 +155,14 @@ class Space:
     # --- checks ------------------------------------------------------------------------------
 
     def validate(self, batch: Any) -> None:
-        """Raise unless a batch, of views or arrays, is one of this space."""
+        """Raise unless a batch, of views or arrays, is one of this space.
+
+        >>> import dataview as dv
+        >>> dv.spaces.VectorSpace(3).validate(dv.View([[1, 2], [3, 4]]))
+        Traceback (most recent call last):
+        ValueError: the batch: VectorSpace(dim=3) has 3 features; got 2 of them, in axis 1 of the \
+shape (2, 2)
+        """
         self.check(batches.unwrapped(batch), "the batch")
 
     def np_validate(self, batch: Any) -> None:
@@ -157,11 +191,17 @@ class Space:
     def format_as(
         self, batch: Any, space: Space, casting: str = "same_kind", argmax: bool = False
     ) -> Any:
-        """Return a batch of this space as one of another; of views it reads nothing.
+        """Return a batch of this space as one of another space; of views it reads nothing.
 
-        What would lose something is an error, unless `casting="unsafe"` allows a cast that does,
-        `casting="exact"` one that keeps the values there are, or `argmax=True` takes the largest of
-        several numbers for a label.
+        A conversion that would lose something is an error.  `casting="unsafe"` allows to lose
+        digits, and `casting="exact"` any dtype that holds the values there are.  `argmax=True`
+        makes labels of vectors: the place of the largest number.
+
+        >>> import dataview as dv
+        >>> labels = dv.spaces.IndexSpace(max_labels=3)
+        >>> labels.format_as(dv.View([[2], [0]]), dv.spaces.VectorSpace(3))()
+        array([[0., 0., 1.],
+               [1., 0., 0.]], dtype=float32)
         """
         inner = batches.unwrapped(batch)
         found = self.formatted(inner, space, how_of(casting, argmax))
@@ -247,7 +287,12 @@ class Space:
         return batches.extents_of(batch)[self.get_batch_axis()]
 
     def get_total_dimension(self) -> int:
-        """Return the number of columns that a batch has as a matrix with a row for each sample."""
+        """Return the number of columns that a batch has as a matrix with a row for each sample.
+
+        >>> import dataview as dv
+        >>> dv.spaces.Conv2DSpace((32, 32), channels=3).get_total_dimension()
+        3072
+        """
         raise TypeError(f"{self!r} has no total dimension: its samples differ in length")
 
     # --- batches -----------------------------------------------------------------------------
@@ -263,12 +308,27 @@ class Space:
     def make_batch(
         self, name: str | None = None, dtype: Any = None, batch_size: int | None = None
     ) -> Any:
-        """Return symbols for a batch that is given later; parts are named `name[0]`, `name[1]`."""
+        """Return symbols for a batch that is given later; parts are named `name[0]`, `name[1]`.
+
+        >>> import dataview as dv
+        >>> x = dv.spaces.VectorSpace(2).make_batch("x")
+        >>> (x * 10)._bind(x=[[1, 2]])()
+        array([[10., 20.]])
+        """
         label = f"batch{next(_unnamed)}" if name is None else name
         return batches.wrapped(self.placeholder(label, dtype, batch_size))
 
     def make_shared_batch(self, batch_size: int, name: str | None = None, dtype: Any = None) -> Any:
-        """Return views of zeros that can be written."""
+        """Return views of zeros that can be written.
+
+        >>> import dataview as dv
+        >>> batch = dv.spaces.VectorSpace(2).make_shared_batch(3, dtype=float)
+        >>> batch[1] = 5
+        >>> batch()
+        array([[0., 0.],
+               [5., 5.],
+               [0., 0.]])
+        """
         return batches.shared(self.get_origin_batch(batch_size, dtype), name)
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:

@@ -27,7 +27,10 @@ from dataview.spaces.vector import VectorSpace, as_vectors
 
 
 class NullSpace(Space):
-    """No data: a batch is None."""
+    """No data: a batch is None, and the source of this space is `""`.
+
+    >>> NullSpace().validate(None)
+    """
 
     dtype = None
 
@@ -76,10 +79,17 @@ NullSpace.family = NullSpace
 
 
 class CompositeSpace(Space):
-    """Several spaces: a batch is a tuple with a batch of each.
+    """Several spaces: a batch is a tuple with a batch of each, all of one size.
+
+    The components may be composite themselves.  `space[0]` is the first one, and `len(space)` their
+    number.
 
     >>> import numpy as np
     >>> both = CompositeSpace((VectorSpace(1), VectorSpace(2)))
+    >>> both.validate((np.zeros((5, 1)), np.zeros((5, 2))))
+
+    A vector is split into components by its columns:
+
     >>> VectorSpace(3).np_format_as(np.arange(6).reshape(2, 3), both)
     (array([[0],
            [3]]), array([[1, 2],
@@ -158,7 +168,11 @@ class CompositeSpace(Space):
         return dtype
 
     def restrict(self, subset: Sequence[int]) -> Space:
-        """Return the space of some components, in this order; of one, that component itself."""
+        """Return the space of some components, in this order; of one, that component itself.
+
+        >>> CompositeSpace((VectorSpace(1), VectorSpace(2), NullSpace())).restrict([1, 0])
+        CompositeSpace((VectorSpace(dim=2), VectorSpace(dim=1)))
+        """
         found = self._chosen(self.components, subset)
         return found[0] if len(found) == 1 else CompositeSpace(found)
 

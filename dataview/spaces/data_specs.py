@@ -15,7 +15,10 @@ Source: TypeAlias = "str | tuple[Any, ...]"
 
 
 class DataSpecs(tuple[Space, Source]):
-    """A pair of space and source of the same structure, checked; it is a tuple as any other.
+    """What a model asks for: a space, and the name of the field to deliver in it, its source.
+
+    For a CompositeSpace the source is a tuple of names, nested as the space is.  This is checked
+    here; otherwise the pair is a tuple as any other, and `(space, source)` does everywhere.
 
     >>> from dataview.spaces.vector import VectorSpace
     >>> both = CompositeSpace((VectorSpace(3072), VectorSpace(10)))
@@ -37,12 +40,12 @@ class DataSpecs(tuple[Space, Source]):
 
     @property
     def space(self) -> Space:
-        """The space."""
+        """The space that a batch is to be one of."""
         return self[0]
 
     @property
     def source(self) -> Source:
-        """The source, or the tuple of them."""
+        """The name of the field, or a tuple of names."""
         return self[1]
 
     def __repr__(self) -> str:
@@ -138,7 +141,13 @@ def _checked_sources(space: CompositeSpace, source: Any, place: str, where: str)
 
 
 def is_flat_space(space: Any) -> bool:
-    """Whether a space is elementary, or a CompositeSpace of elementary ones."""
+    """Whether a space is no CompositeSpace, or one whose components are none.
+
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> pair = CompositeSpace((VectorSpace(1), VectorSpace(2)))
+    >>> is_flat_space(pair), is_flat_space(CompositeSpace((pair, VectorSpace(3))))
+    (True, False)
+    """
     if not isinstance(space, Space):
         raise TypeError(f"is_flat_space takes a space; got {space!r}")
     inside = space.components if isinstance(space, CompositeSpace) else ()
@@ -163,6 +172,11 @@ def is_flat_source(source: Any) -> bool:
 
 @explained("is_flat_specs((space, source))")
 def is_flat_specs(specs: Any) -> bool:
-    """Whether data specifications are one pair, or flat tuples of spaces and sources."""
+    """Whether data specifications are flat: no tuple of sources stands inside another.
+
+    >>> from dataview.spaces.vector import VectorSpace
+    >>> is_flat_specs((VectorSpace(3), "features"))
+    True
+    """
     space, source = checked_specs(specs)
     return is_flat_space(space) and is_flat_source(source)

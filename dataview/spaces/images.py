@@ -81,7 +81,11 @@ class ConvSpace(ArraySpace):
 
     @classmethod
     def default_axes(cls) -> tuple[str | int, ...]:
-        """Return the order of axes in which a sample becomes a vector."""
+        """Return the order of axes in which a sample becomes a vector.
+
+        >>> Conv2DSpace.default_axes()
+        ('b', 0, 1, 'c')
+        """
         return ("b", *range(len(cls.own)), "c")
 
     @property
@@ -91,7 +95,13 @@ class ConvSpace(ArraySpace):
 
     @staticmethod
     def convert(batch: Any, src_axes: Iterable[Any], dst_axes: Iterable[Any]) -> Any:
-        """Return a batch with its axes in another order, a view of the same data."""
+        """Return a batch with its axes in another order, a view of the same data.
+
+        >>> import numpy as np
+        >>> batch = np.zeros((5, 3, 32, 32))
+        >>> Conv2DSpace.convert(batch, ("b", "c", 0, 1), ("b", 0, 1, "c")).shape
+        (5, 32, 32, 3)
+        """
         inner, source, target = batches.unwrapped(batch), tuple(src_axes), tuple(dst_axes)
         order, shape = _places(source, target), batches.extents_of(inner)
         if len(shape) != len(order):
@@ -106,7 +116,11 @@ class ConvSpace(ArraySpace):
         return more if is_turned else super().advice(shape)
 
     def with_axes(self, axes: Iterable[str | int]) -> ConvSpace:
-        """Return the same space with its axes in another order."""
+        """Return the same space with its axes in another order.
+
+        >>> Conv2DSpace((32, 32), channels=3).with_axes(("c", 0, 1, "b"))
+        Conv2DSpace(shape=(32, 32), channels=3, axes=('c', 0, 1, 'b'))
+        """
         return self.replaced(axes=axes)
 
     @property
@@ -124,7 +138,15 @@ ConvSpace.family = ConvSpace
 
 
 class Conv1DSpace(ConvSpace):
-    """Signals: a batch has axes for samples ("b"), time (0) and channels ("c")."""
+    """Signals: a batch has axes for samples ("b"), time (0) and channels ("c").
+
+    `shape` is the number of time steps, as a tuple of one number or the number itself.  `channels`
+    and `num_channels` are two names of one argument.  `axes` is the order of the axes of a batch;
+    without it, this is `("b", 0, "c")`.  `dtype=None` allows any dtype.
+
+    >>> Conv1DSpace(16000, channels=2, dtype="float32").get_origin_batch(5).shape
+    (5, 16000, 2)
+    """
 
     own = ("time",)
 
@@ -132,17 +154,42 @@ class Conv1DSpace(ConvSpace):
 class Conv2DSpace(ConvSpace):
     """Images: a batch has axes for samples ("b"), rows (0), columns (1) and channels ("c").
 
+    `shape` is the number of rows and of columns.  `channels` and `num_channels` are two names of
+    one argument.  `axes` is the order of the axes of a batch; without it, this is
+    `("b", 0, 1, "c")`.  `dtype=None` allows any dtype.
+
     >>> import numpy as np
-    >>> images = Conv2DSpace(shape=(32, 32), num_channels=3, axes=("b", "c", 0, 1))
-    >>> images.np_format_as(np.zeros((5, 3, 32, 32)), VectorSpace(3072)).shape
+    >>> images = Conv2DSpace(shape=(32, 32), channels=3, axes=("b", "c", 0, 1))
+    >>> batch = np.zeros((5, 3, 32, 32))
+    >>> images.validate(batch)
+
+    A batch can be brought into another order of axes, or made a matrix with a row for each image:
+
+    >>> images.np_format_as(batch, images.with_axes(("b", 0, 1, "c"))).shape
+    (5, 32, 32, 3)
+    >>> images.np_format_as(batch, VectorSpace(3072)).shape
     (5, 3072)
+
+    A view whose field has such a space is shown as images, even if its rows are flat:
+
+    >>> import dataview as dv
+    >>> digits = Conv2DSpace((28, 28), channels=1)
+    >>> d = dv.View(input=np.zeros((9, 784)), _spaces={"input": digits})
     """
 
     own = ("rows", "columns")
 
 
 class Conv3DSpace(ConvSpace):
-    """Films and volumes: axes for samples, time or depth (0), rows (1), columns (2), channels."""
+    """Films and volumes: axes for samples, time or depth (0), rows (1), columns (2), channels.
+
+    `shape` has three numbers: of time steps, rows and columns.  `channels` and `num_channels` are
+    two names of one argument.  `axes` is the order of the axes of a batch; without it, this is
+    `("b", 0, 1, 2, "c")`.  `dtype=None` allows any dtype.
+
+    >>> Conv3DSpace((16, 64, 64), channels=3, dtype="uint8").get_origin_batch(2).shape
+    (2, 16, 64, 64, 3)
+    """
 
     own = ("time", "rows", "columns")
 

@@ -80,10 +80,13 @@ class LabelSpace(ArraySpace):
 class IndexSpace(LabelSpace):
     """Rows of `dim` labels, each a number from 0 to `max_labels - 1`.
 
-    As vectors of `max_labels` numbers they are merged: 1 at each label of the row.  As vectors of
-    `dim * max_labels` numbers they stand side by side.
-
     >>> import numpy as np
+    >>> IndexSpace(max_labels=10).validate(np.array([[3], [9]]))
+
+    Labels become vectors that are 1 at the label.  If the vectors have `max_labels` numbers, the
+    labels of a row are merged into one vector; if they have `dim * max_labels` numbers, there is a
+    vector for each label, side by side:
+
     >>> labels = IndexSpace(max_labels=4, dim=2)
     >>> labels.np_format_as(np.array([[0, 2]]), VectorSpace(4))
     array([[1., 0., 1., 0.]], dtype=float32)

@@ -17,9 +17,10 @@ _MISSING: Any = object()
 
 
 class DataSpecsMapping:
-    """The way from nested specifications to a flat tuple of those that differ, and back.
+    """From nested specifications to a flat tuple in which each stands once, and back.
 
-    It takes whatever has the structure of the specifications: sources, spaces, batches, symbols.
+    A model may ask for one field several times; this way it is read once.  Both methods take
+    whatever has the structure of the specifications: sources, spaces, batches or symbols.
 
     >>> from dataview.spaces.vector import VectorSpace
     >>> x, y = VectorSpace(3072), VectorSpace(10)
@@ -39,7 +40,7 @@ class DataSpecsMapping:
 
     @property
     def n_unique_specs(self) -> int:
-        """The number of pairs of space and source that differ, without those of NullSpace."""
+        """How many different pairs of space and source there are, NullSpace not counted."""
         return len(self.unique)
 
     @property
@@ -54,9 +55,10 @@ class DataSpecsMapping:
     # --- flatten -------------------------------------------------------------------------------
 
     def flatten(self, nested: Any, return_tuple: bool = False) -> Any:
-        """Return the parts of what is nested, each once, in the order in which they come.
+        """Return the parts of something nested, each once, in the order in which they come.
 
-        One part stands alone, unless `return_tuple`.  Several spaces are a CompositeSpace.
+        A single part is returned by itself, with `return_tuple` in a tuple.  Several spaces become
+        a CompositeSpace.
         """
         found = [_MISSING] * len(self.unique)
         self._gather(nested, self._tree, "", found)
@@ -104,7 +106,7 @@ class DataSpecsMapping:
     # --- nest ----------------------------------------------------------------------------------
 
     def nest(self, flat: Any) -> Any:
-        """Return the parts of what is flat in the nested structure, each as often as it is there.
+        """Return the parts of a flat tuple in the nested structure, each wherever it belongs.
 
         A single part need not stand in a tuple.
         """

@@ -16,7 +16,11 @@ from dataview.spaces.mapping import DataSpecsMapping
 
 @runtime_checkable
 class Model(Protocol):
-    """A model says which source it takes, in which space, and what can be watched in it."""
+    """The methods of a model: which field it takes, in which space, and what to watch in it.
+
+    Your class need not inherit from this one.  `isinstance(model, dv.specs.Model)` asks whether an
+    object has all of the methods.
+    """
 
     def get_input_space(self) -> Space:
         """Return the space of its input."""
@@ -28,7 +32,7 @@ class Model(Protocol):
         """Return the space of what it predicts."""
 
     def get_monitoring_channels(self, data: Any) -> Mapping[str, Any]:
-        """Return what is watched, by name, for data of `get_monitoring_channels_data`."""
+        """Return the values to watch, by name, for data as `get_monitoring_channels_data` asks."""
 
     def get_monitoring_channels_data(self) -> Any:
         """Return the specifications of that data, `(NullSpace(), "")` for none."""
@@ -36,7 +40,11 @@ class Model(Protocol):
 
 @runtime_checkable
 class Cost(Protocol):
-    """A cost says which data it takes, and computes itself and its gradients for them."""
+    """The methods of a cost: which data it takes, its value for them, and the gradients.
+
+    Your class need not inherit from this one.  `isinstance(cost, dv.specs.Cost)` asks whether an
+    object has all of the methods.
+    """
 
     def get_data_specs(self, model: Any) -> Any:
         """Return the specifications of the data, `(NullSpace(), "")` for none."""
@@ -49,9 +57,9 @@ class Cost(Protocol):
 
 
 def combine(*specs: Any) -> DataSpecs:
-    """Return several specifications as one, whose batches are tuples with a part for each.
+    """Return one specification for several: its batches are tuples with a part for each.
 
-    Each is a pair of space and source, or what has one as `data_specs`.
+    Each is a pair of space and source, or an object that has such a pair as `data_specs`.
 
     >>> from dataview.spaces.composite import NullSpace
     >>> from dataview.spaces.vector import VectorSpace
@@ -64,11 +72,19 @@ def combine(*specs: Any) -> DataSpecs:
 
 
 class MonitorChannel:
-    """A value that is watched: of the data of a dataset, or of none.
+    """A value to watch while a model is trained, such as its error on the test set.
 
-    `graph_inputs` are symbols, as `make_batch` returns them for the space of `data_specs`, and
-    `val` is a view computed of them, or a number; or a tuple, a list or a mapping of these.
-    Calling the channel returns its value for the dataset; `value_of(data)` that for other data.
+    `graph_inputs` are symbols, as `make_batch` returns them for the space of `data_specs`.  `val`
+    is a view computed of them, or a number; or a tuple, a list or a mapping of these.  Calling the
+    channel returns the value for `dataset`, `value_of(data)` the value for other data.
+
+    >>> import dataview as dv
+    >>> x = dv.spaces.VectorSpace(2).make_batch("x")
+    >>> specs = (dv.spaces.VectorSpace(2), "input")
+    >>> d = dv.View(input=[[1, 2], [3, 4]])
+    >>> largest = MonitorChannel(x, x._max(), "largest", specs, d)
+    >>> largest()
+    np.float64(4.0)
     """
 
     @explained()

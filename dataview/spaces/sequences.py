@@ -69,7 +69,12 @@ class _OneSequence(ArraySpace):
 
 
 class VectorSequenceSpace(_OneSequence):
-    """One sequence of vectors, of any length: a batch is a matrix with a row for each step."""
+    """One sequence of vectors, of any length: a batch is a matrix with a row for each step.
+
+    >>> import numpy as np
+    >>> VectorSequenceSpace(dim=3).np_batch_size(np.zeros((7, 3)))      # seven steps, one sequence
+    1
+    """
 
     dim: int
     roles = ("time", "features")
@@ -90,7 +95,16 @@ class VectorSequenceSpace(_OneSequence):
 
 
 class IndexSequenceSpace(_OneSequence, LabelSpace):
-    """One sequence of labels, `dim` in each step, of any length."""
+    """One sequence of labels, `dim` in each step, of any length: a row for each step.
+
+    Labels are numbers from 0 to `max_labels - 1`.
+
+    >>> import numpy as np
+    >>> words = IndexSequenceSpace(max_labels=4)
+    >>> words.np_format_as(np.array([[3], [0]]), VectorSequenceSpace(4))
+    array([[0., 0., 0., 1.],
+           [1., 0., 0., 0.]], dtype=float32)
+    """
 
     roles = ("time", "labels")
 
@@ -102,8 +116,9 @@ IndexSequenceSpace.family = IndexSequenceSpace
 class SequenceSpace(Space):
     """Several sequences, filled up to the length of the longest: a pair of data and mask.
 
-    The data have the axis of time in front of those of `space`; the mask has an axis of time and
-    one of sequences, and is 1 where there are data.
+    `space` is the space of one step of all sequences.  The data have the axis of time in front of
+    the axes of `space`.  The mask has an axis of time and one of sequences, and is 1 where there
+    are data, and 0 where the sequences are filled up.
 
     >>> import numpy as np
     >>> from dataview.spaces.vector import VectorSpace

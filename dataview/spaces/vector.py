@@ -24,11 +24,16 @@ from dataview.spaces.base import (
 
 
 class VectorSpace(ArraySpace):
-    """Vectors of `dim` numbers: a batch is a matrix, with `sparse` one of scipy's.
+    """Vectors of `dim` numbers: a batch is a matrix with a row for each sample.
+
+    With `sparse=True` a batch is one of scipy's sparse matrices.  `dtype=None` allows any dtype.
 
     >>> import numpy as np
-    >>> VectorSpace(3).np_batch_size(np.zeros((4, 3)))
+    >>> vectors = VectorSpace(dim=3)
+    >>> vectors.np_batch_size(np.zeros((4, 3)))
     4
+    >>> vectors.get_origin()
+    array([0., 0., 0.])
     """
 
     dim: int
