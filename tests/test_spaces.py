@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -706,6 +707,51 @@ def test_validate_accepts_what_zeros_can_be_and_nothing_else(space, n, draw):
 def test_spaces_that_cannot_be(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+OVERFLOWS = [
+    ("f8", 1e300, "f4"), ("f8", -7e4, "f2"), (">f8", 1e39, "<f4"), ("f4", 1e5, "f2"),
+    ("i8", 10**6, "f2"), ("u2", 65535, "f2"), ("c16", 1e300, "c8"), ("c16", 1e300j, "c8"),
+    ("f8", 1e300, "c8"), ("i8", 300, "i1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "value", "wanted"), OVERFLOWS)
+def test_numbers_that_would_become_infinite_are_refused_everywhere(given, value, wanted):
+    batch = np.zeros((3, 4), given)
+    batch[2, 1] = value
+    told = f"{re.escape(str(batch[2, 1]))} does not fit into {np.dtype(wanted)}; {batch.dtype} hol"
+    any_dtype, narrow = VectorSpace(4), VectorSpace(4, dtype=wanted)
+    images = Conv2DSpace((2, 2), 1, ("c", 0, 1, "b"), dtype=wanted)
+    for target in (narrow, images):
+        with pytest.raises(OverflowError, match=f"^the batch: {told}"):
+            any_dtype.np_format_as(batch, target)
+        with pytest.raises(OverflowError, match=f"^the batch: {told}"):
+            any_dtype.format_as(dv.View(batch), target)()
+    d = dv.View(x=batch)
+    with pytest.raises(OverflowError, match=f"^source 'x': {told}"):
+        d._get((narrow, "x"))()
+    np.testing.assert_array_equal(d._get((narrow, "x"))[:2](), np.zeros((2, 4), wanted))
+    with pytest.raises(OverflowError, match=f"^source 'x': {told}"):
+        [each() for each in d._minibatches(2, spec=(narrow, "x"))]
+    with pytest.raises(OverflowError, match=f"^sample 2: source 'x', .*: {told}"):
+        list(d._loader(2, spec=(narrow, "x")))
+
+
+def test_what_is_infinite_already_or_no_number_stays_so():
+    batch = np.array([[np.inf, -np.inf, np.nan, 1e-300, 3.4e38]])
+    target = VectorSpace(5, dtype="f4")
+    for found in (
+        VectorSpace(5).np_format_as(batch, target),
+        VectorSpace(5).format_as(dv.View(batch), target)(),
+        dv.View(x=batch)._get((target, "x"))(),
+    ):
+        np.testing.assert_array_equal(found, batch.astype("f4"))
+    with np.errstate(over="ignore"):
+        found = VectorSpace(1).np_format_as(
+            np.array([[1e300]]), VectorSpace(1, dtype="f4"), "unsafe"
+        )
+    assert np.isinf(found)
 
 
 BOTH = CompositeSpace((VectorSpace(1), VectorSpace(1)))

@@ -6,6 +6,7 @@ that every step of a plan is computed in one way.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dataview.errors import error_at
+
 # --- functions that are no ufuncs --------------------------------------------------------------
 
 
@@ -22,12 +25,15 @@ import numpy as np
 class NumpyFunction:
     """A function of NumPy's as an elementwise step; `options` are its arguments besides operands.
 
+    A number that does not fit is an error that says with `where` what it is computed of.
+
     >>> NumpyFunction("round", (("decimals", 1),))(np.array([0.26, 1.0]))
     array([0.3, 1. ])
     """
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
+    where: str = ""
 
     nout = 1
     signature = None
@@ -38,6 +44,14 @@ class NumpyFunction:
 
     def __call__(self, *operands: Any, out: tuple[np.ndarray, ...] | None = None) -> Any:
         """Return the result, or write it into `out`."""
+        try:
+            return self._result(operands, out)
+        except OverflowError as error:
+            if not self.where:
+                raise
+            raise error_at(error, self.where) from None
+
+    def _result(self, operands: tuple[Any, ...], out: tuple[np.ndarray, ...] | None) -> Any:
         operation, options = _ROWS[self.name], dict(self.options)
         if out is None:
             return operation.function(*operands, **options)
@@ -166,24 +180,42 @@ def _fitting(values: Any, dtype: Any) -> np.ndarray:
 
     One that is no whole number may lose digits.
     """
+    found: np.ndarray = np.empty_like(np.asarray(values), dtype)
+    _fitting_into(values, dtype, found)
+    return found
+
+
+def _fitting_into(values: Any, dtype: Any, out: np.ndarray) -> None:
     values, dtype = np.asarray(values), np.dtype(dtype)
-    if values.dtype.kind in "iu" and dtype.kind in "iu" and values.size:
-        low, high = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
-        limits = np.iinfo(dtype)
-        if limits.min <= low.item() and high.item() <= limits.max:  # as a rule; quicker than below
-            return np.asarray(values.astype(dtype))
+    if _surely_fits(values, dtype):
+        np.copyto(out, values, "unsafe")
+        return
+    if dtype.kind in "fc" and (values.dtype.kind != "c" or dtype.kind == "c"):
+        with contextlib.suppress(FloatingPointError), np.errstate(over="raise", invalid="ignore"):
+            np.copyto(out, values, "unsafe")  # which raises if a finite one becomes infinite
+            return
     real = values.real if dtype.kind != "c" else values
     with np.errstate(invalid="ignore", over="ignore"):
-        found: np.ndarray = real.astype(dtype)
-    if found.dtype.kind in "fc":
-        lost = np.isfinite(values) & ~np.isfinite(found)
-        if found.dtype.kind == "f":
+        np.copyto(out, real, "unsafe")
+    if dtype.kind in "fc":
+        lost = np.isfinite(values) & ~np.isfinite(out)
+        if dtype.kind == "f":
             lost = lost | (values.imag != 0)
     else:
-        lost = found != values
+        lost = out != values
     if lost.any():
-        raise OverflowError(f"{values[lost].flat[0]} does not fit into {found.dtype}")
-    return found
+        raise OverflowError(
+            f"{values[lost].flat[0]} does not fit into {dtype}; {values.dtype} holds it"
+        )
+
+
+def _surely_fits(values: np.ndarray, dtype: np.dtype[Any]) -> bool:
+    """Whether the smallest and the largest integer fit, which is quick to find out."""
+    if values.dtype.kind not in "iu" or dtype.kind not in "iu" or not values.size:
+        return False
+    low, high = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= low.item() and high.item() <= limits.max)
 
 
 def _cast_into(values: Any, dtype: Any, casting: Any, out: np.ndarray) -> None:
@@ -313,7 +345,7 @@ OPERATIONS = (
     Operation(np.angle, operands="z", options={"deg": False}),
     Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
-    Operation(_fitting, operands="x", options={"dtype": None}),
+    Operation(_fitting, operands="x", options={"dtype": None}, into=_fitting_into),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
     Operation(is_present, operands="values"),

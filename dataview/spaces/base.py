@@ -442,19 +442,25 @@ def _plain(value: Any) -> Any:
 class How:
     """What a conversion may do, and what helps where more is needed.
 
-    `options` says whether whoever asked for it can give the options `casting=` and `argmax=`.
+    `options` says whether whoever asked for it can give the options `casting=` and `argmax=`;
+    `where` says in messages what is converted.
     """
 
-    __slots__ = ("argmax", "casting", "options")
+    __slots__ = ("argmax", "casting", "options", "where")
 
     def __init__(
-        self, casting: str = "same_kind", argmax: bool = False, options: bool = True
+        self,
+        casting: str = "same_kind",
+        argmax: bool = False,
+        options: bool = True,
+        where: str = "the batch",
     ) -> None:
         if casting not in ("same_kind", "exact", "unsafe"):
             raise ValueError(f"casting= is 'same_kind', 'exact' or 'unsafe'; got {casting!r}")
         self.casting = casting
         self.argmax = argmax
         self.options = options
+        self.where = where
 
     def remedy(self, what: str) -> str:
         """Return what helps where a cast would lose something, or numbers are to be labels."""

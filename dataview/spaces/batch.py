@@ -5,6 +5,7 @@ Users hand over views; the face says here how they become nodes and nodes become
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -230,18 +231,29 @@ def _drops(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 def check_fits(batch: np.ndarray, dtype: np.dtype[Any] | None) -> None:
     """Raise if there is an integer in an array that does not fit into a dtype."""
-    if dtype is not None and _is_narrower(batch.dtype, dtype):
+    if dtype is not None and dtype.kind in _INTEGERS and _is_narrower(batch.dtype, dtype):
         NumpyFunction("fitting", (("dtype", dtype),))(batch)
 
 
+@functools.lru_cache(maxsize=256)
 def _is_narrower(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    return given.kind in "iu" and wanted.kind in "iu" and not np.can_cast(given, wanted)
+    """Whether a dtype has finite numbers that do not fit into another, digits apart."""
+    if given.kind not in "iufc" or wanted.kind not in "iufc":
+        return False
+    if wanted.kind in "iu":
+        return given.kind in "iu" and not np.can_cast(given, wanted)
+    return _largest(given) > _largest(wanted)
+
+
+def _largest(dtype: np.dtype[Any]) -> float:
+    return float((np.iinfo if dtype.kind in "iu" else np.finfo)(dtype).max)
 
 
 def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
-    """Return a batch in another dtype; an integer that does not fit into it is an error.
+    """Return a batch in another dtype; a number that does not fit into it is an error.
 
-    With the casting "exact" so is any other value that would change by more than digits.
+    So is a finite one that would become infinite, and with the casting "exact" any other value that
+    would change by more than digits.
     """
     if dtype is None or batch.dtype == dtype:
         return batch
@@ -255,10 +267,10 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
     is_checked = is_checked and casting != "unsafe"
     if is_sparse(batch):
         if is_checked:
-            NumpyFunction("fitting", (("dtype", dtype),))(batch.data)
+            NumpyFunction("fitting", (("dtype", dtype),), how.where)(batch.data)
         return batch.astype(dtype)
     if is_checked:
-        step = NumpyFunction("fitting", (("dtype", dtype),))
+        step = NumpyFunction("fitting", (("dtype", dtype),), how.where)
     else:
         step = NumpyFunction("astype", (("dtype", dtype), ("casting", "unsafe")))
     return elementwise(step, (batch,))[0] if isinstance(batch, Node) else step(batch)

@@ -18,7 +18,7 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import How, Space
+from dataview.spaces.base import How, Space, how_of
 from dataview.spaces.fields import (
     declared,
     is_batch,
@@ -32,7 +32,7 @@ from dataview.spaces.sequences import SequenceSpace
 from dataview.spaces.vector import densely
 
 DELIVERED = How(options=False)
-"""How fields are formatted: who asks for batches cannot give options for that."""
+"""How arrays of fields are formatted: who asks for batches cannot give options for that."""
 
 
 class Delivery:
@@ -125,6 +125,7 @@ class _Step:
         self.source = source
         self.space = space
         self.node: Any = node
+        self.how = how_of(options=False, where=f"source {source!r}")  # of what is read later
         self.known = None if node is None or is_batch(node.meta) else declared(node.meta)
         self.begin()
 
@@ -146,10 +147,10 @@ class _Step:
         space = densely(self.space) if in_arrays else self.space
         with _Where(self, node, self.taken):
             if isinstance(stored, SequenceSpace):
-                check_padded(node, stored, space, DELIVERED)
+                check_padded(node, stored, space, self.how)
             else:
                 rows = layout.expanded(node.one, 0) if is_stream else _with_end(node)
-                _as_space(_as_batch(rows, stored), stored, space)
+                _as_space(_as_batch(rows, stored), stored, space, self.how)
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
@@ -159,12 +160,13 @@ class _Step:
                 f"source {self.source!r}: shape and dtype are unknown until a row has been made; "
                 "d._probe() makes one to find out, or give shape= and dtype= to _map"
             )
+        how = self.how if isinstance(rows, Node) else DELIVERED
         with _Where(self, rows, taken):
             if isinstance(taken.space, SequenceSpace):
-                return padded(rows, taken.space, self.space, DELIVERED)
+                return padded(rows, taken.space, self.space, how)
             if isinstance(rows, Stream) and rows.passes:
-                return _of_stream(rows, taken.space, self.space)
-            found = _as_space(_as_batch(rows, taken.space), taken.space, self.space)
+                return _of_stream(rows, taken.space, self.space, how)
+            found = _as_space(_as_batch(rows, taken.space), taken.space, self.space, how)
         return found if type(found) is np.ndarray else self.space.declared_on(found, rows)
 
 
@@ -220,11 +222,11 @@ def _with_end(node: Node) -> Node:
     return node if has_end else keyed(node, slice(0, 1))
 
 
-def _as_space(batch: Any, stored: Space, space: Space) -> Any:
-    return space.checked_when_read(stored.formatted(batch, space, DELIVERED))
+def _as_space(batch: Any, stored: Space, space: Space, how: How) -> Any:
+    return space.checked_when_read(stored.formatted(batch, space, how))
 
 
-def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
+def _of_stream(rows: Stream, stored: Space, space: Space, how: How) -> Any:
     """Return a stream of samples as each of them is in a batch of one."""
 
     def each(batch: Any, own: Space) -> Any:
@@ -240,7 +242,7 @@ def _of_stream(rows: Stream, stored: Space, space: Space) -> Any:
         return rows.of_rows(keyed(own.declared_on(batch, None), 0))
 
     batch = _as_batch(layout.expanded(rows.one, 0), stored)
-    return each(_as_space(batch, stored, space), space)
+    return each(_as_space(batch, stored, space, how), space)
 
 
 def _as_batch(rows: Any, space: Space) -> Any:
