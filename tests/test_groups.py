@@ -364,6 +364,7 @@ def test_a_statistic_reads_the_labels_and_other_fields_once_when_they_are_needed
 
 LABELS = {
     "all integers of a range": lambda draws, n: draws.integers(-3, 40, n),
+    "large ones": lambda draws, n: draws.integers(0, 40, n).astype("u8") + np.uint64(2**63 - 20),
     "some of them": lambda draws, n: draws.integers(0, 40, n).astype("u2") * 7,
     "far apart": lambda draws, n: draws.integers(0, 40, n) * 2**40,
     "one that is late": lambda draws, n: np.append(draws.integers(0, 9, n - 1), 20).astype("i1"),
@@ -411,6 +412,15 @@ def test_the_labels_of_many_rows_are_all_found(kind, dropna, rng):
         assert len(both._sum()) == len(both._counts()) and both._counts().count._sum()() == sum(
             rows
         )
+
+
+@pytest.mark.parametrize("low", [-30_000, 0, 2**40])
+def test_many_integers_near_to_each_other_are_all_counted(low, rng):
+    label = rng.permutation(np.delete(np.repeat(np.arange(80_000), 3), slice(6, 12))) + low
+    found = dv.View(label=label)._group(by="label")._counts()
+    labels, counts = np.unique(label, return_counts=True)
+    assert_same(found.label(), labels)
+    assert_same(found.count(), counts)
 
 
 def test_groups_of_nothing():

@@ -35,22 +35,35 @@ class Block:
     """
 
     def __init__(self, codes: np.ndarray, count: int, start: int = 0) -> None:
-        self.kept = None if codes.min(initial=0) >= 0 else codes != MISSING
+        self.kept: np.ndarray | None = None
+        self.codes = codes
         self.start = start
         self._numbers: np.ndarray | None = None
-        self.codes = codes if self.kept is None else codes[self.kept]
         self.count = count
         rows = max(DEPTH, DEPTH // 4 * count)
         self._lanes = max(1, PIECE // rows)
         self._step = self._lanes * rows if self._lanes > 1 else DEPTH // 2 * count
         lanes = np.arange(self._lanes if self._lanes > 1 else 0)
         self._offsets = np.repeat(lanes * count, rows)
+        self._scratch = np.empty_like(self._offsets)
         self._order: np.ndarray | None = None
         self._spread: dict[int, Spread | None] = {}
-        self.sizes = np.zeros(count, np.int64)
+        try:
+            self._count()
+        except ValueError:  # of bincount, which looks for what is negative anyway
+            self.kept = codes != MISSING
+            self.codes = codes[self.kept]
+            self._count()
+
+    def _count(self) -> None:
+        """Count the rows of each label, or raise a ValueError if some rows have none."""
+        if self._lanes > 1 and self.codes.min(initial=0) == MISSING:  # in another lane it is a key
+            raise ValueError("some rows have no label")
+        self.sizes = np.zeros(self.count, np.int64)
         self._deep: list[bool] = []
         for piece in self._pieces():
-            counts = np.bincount(self._keys(piece), minlength=self._lanes * count)
+            keys = self._keys(piece)
+            counts = np.bincount(keys, minlength=self._lanes * self.count)
             self.sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
             self._deep.append(counts.max(initial=0) > DEPTH)
 
@@ -60,7 +73,11 @@ class Block:
 
     def _keys(self, piece: slice) -> np.ndarray:
         codes = self.codes[piece]
-        return codes if self._lanes == 1 else codes + self._offsets[: len(codes)]
+        if self._lanes == 1:
+            return codes
+        keys = self._scratch[: len(codes)]
+        np.add(codes, self._offsets[: len(codes)], out=keys)
+        return keys
 
     @property
     def numbers(self) -> np.ndarray:
@@ -145,12 +162,13 @@ class Block:
     def some_of_each(self, values: np.ndarray, dtype: DType) -> np.ndarray:
         """Return the values of a row of each label, 0 for a label without rows."""
         found = np.zeros((self.count, values.shape[1]), dtype)
-        some = slice(-AMONG * self.count, None)  # most often every label has a row among the last
-        found[self.codes[some]] = values[some]
+        some = self.codes[-AMONG * self.count :]  # most often every label is among the last rows
         seen = np.zeros(self.count, bool)
-        seen[self.codes[some]] = True
+        seen[some] = True
         if (self.sizes[~seen] > 0).any():
-            found[self.codes] = values
+            some = self.codes
+        for column in range(values.shape[1]):
+            found[some, column] = values[len(values) - len(some) :, column]
         return found
 
     def rows_of_each(self, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -41,7 +41,7 @@ def _means(block: Block, values: np.ndarray) -> State:
     floats = values.astype(np.float64) if values.dtype.kind in "biu" else values
     sums, counts = block.sums(floats), block.sizes[:, None]
     one = block.some_of_each(values, wide)
-    means = sums / np.maximum(counts, 1)
+    means = (sums / np.maximum(counts, 1)).astype(wide)
     near = (counts > 1) & (np.abs(means - one) <= np.abs(one) * NEARLY)
     same = np.where((counts > 1) & ~near, np.nan, one)
     if near.any():

@@ -345,6 +345,8 @@ class Numbering:
     def _of_key(self, key: Key, code: Code, size: int, rows: slice) -> np.ndarray:
         values = read(key.node, rows)
         codes = code(values)
+        if codes is values and key.mask is None:  # each is its own number, so none is missing
+            return codes
         there = None if key.mask is None else read(key.mask, rows)
         if there is not None:
             codes = np.where(there, codes, MISSING)

@@ -83,7 +83,7 @@ def _counted_near(values: np.ndarray, wholly: bool) -> Counted | None:
         piece = values[start : start + PIECE]
         low, high = min(first, int(piece.min())), max(last, int(piece.max()))
         if high - low >= NARROW:
-            return None
+            return _counted_in_a_table(values)
         if (low, high) != (first, last):
             counts = np.pad(counts, (first - low, high - last))
             first, last = low, high
@@ -91,8 +91,25 @@ def _counted_near(values: np.ndarray, wholly: bool) -> Counted | None:
             continue
         counts += np.bincount(above(piece, low), minlength=len(counts))
         is_full = not wholly and bool(counts.all())
+    return _with_counts(counts, first, values.dtype)
+
+
+def _counted_in_a_table(values: np.ndarray) -> Counted | None:
+    """Return the distinct integers and how often each occurs, None if they lie thinly."""
+    first, last = int(values.min()), int(values.max())
+    if last - first >= len(values):
+        return None
+    return _with_counts(np.bincount(above(values, first)), first, values.dtype)
+
+
+def _with_counts(counts: np.ndarray, first: int, dtype: DType) -> Counted:
+    """Return the integers from `first` on that are counted, and how often each is.
+
+    >>> _with_counts(np.array([2, 0, 1]), 250, np.dtype("u1"))
+    (array([250, 252], dtype=uint8), array([2, 1]))
+    """
     (places,) = np.nonzero(counts)
-    return (places + first).astype(values.dtype), counts[places]
+    return places.astype(dtype) + np.array(first, dtype), counts[places]
 
 
 FEW = 1 << 12
