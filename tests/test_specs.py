@@ -23,9 +23,11 @@ from dataview.sources import Source
 from dataview.spaces import (
     CompositeSpace,
     Conv2DSpace,
+    IndexSequenceSpace,
     IndexSpace,
     NullSpace,
     SequenceSpace,
+    VectorSequenceSpace,
     VectorSpace,
 )
 from dataview.spaces.specs import (
@@ -792,6 +794,52 @@ def test_sequences_of_rows_that_are_computed(name):
         d._loader(2, spec=(SequenceSpace(VectorSpace(3)), "w"))
     with pytest.raises(ValueError, match=r"'w'.*2 numbers, not 3"):
         d._minibatches(2, spec=(SequenceSpace(VectorSpace(3)), "w"))
+
+
+@pytest.mark.parametrize("name", computed_sequences())
+def test_one_sequence_at_a_time(name):
+    d = computed_sequences()[name]
+    rows = [rows_of_lengths(n) for n in range(5)]
+    spec = (VectorSequenceSpace(2, dtype="f4"), "w")
+    for n, (batch, lazy) in enumerate(
+        zip(d._loader(1, spec=spec), d._minibatches(1, spec=spec), strict=True)
+    ):
+        assert batch.dtype == np.float32
+        np.testing.assert_array_equal(batch, rows[n])
+        np.testing.assert_array_equal(lazy(), rows[n])
+        assert lazy._space == spec[0]
+    for way in (d._minibatches(2, spec=spec), d._loader(2, spec=spec)):
+        with pytest.raises(ValueError, match=r"'w'.*one sequence; got 2 rows; SequenceSp"):
+            list(way)
+    if name != "stream":
+        np.testing.assert_array_equal(d[3:4]._get(spec)(), rows[3])
+        with pytest.raises(ValueError, match=r"'w'.*one sequence; got 5 rows"):
+            d._get(spec)
+    for way in (d._loader, d._minibatches):
+        with pytest.raises(ValueError, match=r"'w'.*2 numbers, not 3"):
+            way(1, spec=(VectorSequenceSpace(3), "w"))
+
+
+def test_the_space_of_one_sequence_is_declared_of_several():
+    rows = [[0, 2], [], [1]]
+    words, vectors = IndexSequenceSpace(3, 1), VectorSequenceSpace(3)
+    d = dv.View(w=rows, n=[1.0, 2.0, 3.0], _spaces={"w": words})
+    assert d.w._space == d[1].w._space == dv.concat([d, d]).w._space == words
+    both = CompositeSpace((vectors, words, VectorSpace(1)))
+    for n, (one_hot, labels, number) in enumerate(d._loader(1, spec=(both, ("w", "w", "n")))):
+        np.testing.assert_array_equal(one_hot, np.eye(3)[rows[n]])
+        assert labels[:, 0].tolist() == rows[n]
+        assert number.tolist() == [[n + 1.0]]
+    data, _ = d._get((SequenceSpace(IndexSpace(3, 1)), "w"))
+    assert data()[..., 0].T.tolist() == [[0, 2], [0, 0], [1, 0]]
+    d.w[0] = [0, 3]
+    for space in (words, vectors):
+        with pytest.raises(ValueError, match="label 3 in row 1 is out of range"):
+            [each() for each in d._minibatches(1, spec=(space, "w"))]
+        with pytest.raises(ValueError, match=r"^sample 0: .*label 3 in row 1"):
+            list(d._loader(1, spec=(space, "w")))
+    with pytest.raises(ValueError, match="its rows are no samples of VectorSequenceSpace"):
+        dv.View(w=rows, _spaces={"w": VectorSequenceSpace(2)})
 
 
 def test_labels_of_sequences_are_in_range():

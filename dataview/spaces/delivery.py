@@ -163,7 +163,7 @@ class _Step:
         how = self.how if isinstance(rows, Node) else DELIVERED
         with _Where(self, rows, taken):
             if isinstance(taken.space, SequenceSpace):
-                return padded(rows, taken.space, self.space, how)
+                return self.space.declared_on(padded(rows, taken.space, self.space, how), None)
             if isinstance(rows, Stream) and rows.passes:
                 return _of_stream(rows, taken.space, self.space, how)
             found = _as_space(_as_batch(rows, taken.space), taken.space, self.space, how)

@@ -25,7 +25,12 @@ from dataview.spaces.batch import Extents
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
-from dataview.spaces.sequences import IndexSequenceSpace, SequenceSpace, VectorSequenceSpace
+from dataview.spaces.sequences import (
+    IndexSequenceSpace,
+    OneSequence,
+    SequenceSpace,
+    VectorSequenceSpace,
+)
 from dataview.spaces.vector import VectorSpace, densely
 
 _KINDS: Mapping[str, Any] = {
@@ -118,8 +123,9 @@ def rows_as(space: Space, row: Extents) -> Extents | None:
     """Return the shape in which a row is one sample of a space, None if it is none.
 
     A row has the axes of the space but "b", in its order, those of length 1 or not; or all of them
-    flat in that order.  A vector may have any axes.
+    flat in that order.  A vector may have any axes, and a sequence any length.
     """
+    space = of_sequences(space, row)
     if isinstance(space, SequenceSpace):
         step = rows_as(space.space, row[1:]) if row[:1] == (None,) else None
         return None if step is None else (None, *step)
@@ -131,6 +137,12 @@ def rows_as(space: Space, row: Extents) -> Extents | None:
     else:  # axes in another order are not to be taken for those of the space
         fits = [n for n in row if n != 1] == [n for n in wanted if n != 1]
     return wanted if fits else None
+
+
+def of_sequences(space: Space, row: Extents | None) -> Space:
+    """Return the space of several sequences for one of a single sequence, if each row is one."""
+    is_one = isinstance(space, OneSequence) and row is not None and row[:1] == (None,)
+    return SequenceSpace(space.steps) if is_one else space
 
 
 def holds_rows(space: Space, row: Extents) -> bool:
@@ -237,8 +249,9 @@ def space_of_stored_rows(node: Node, wanted: Space, name: str) -> Space:
             f"{known.get_batch_axis()}, and those of a field are its rows; format it before as "
             f"{known.rows_first!r}"
         )
+    row = None if node.extents is None else node.extents[1:]
     if known is not None:
-        return densely(known.rows_first)
+        return of_sequences(densely(known.rows_first), row)
     if isinstance(wanted, ConvSpace) and len(node.extents or ()) == 2:
         _check_order(node, name)
     return _space_of_undeclared_rows(node.extents, node.dtype, wanted, name)
@@ -274,7 +287,7 @@ def space_of_made_rows(
     """
     row = extents[1:]
     if known is not None and holds_rows(known, row):
-        return densely(known.rows_first)
+        return of_sequences(densely(known.rows_first), row)
     if isinstance(known, ConvSpace) and isinstance(wanted, type(known)):
         like = wanted.with_axes(known.rows_first.axes)
         if holds_rows(like, row):
@@ -287,7 +300,7 @@ def _space_of_undeclared_rows(
 ) -> Space:
     """Return the space, rows first, in which rows are taken of which nothing was declared."""
     row = None if extents is None or dtype is None else extents[1:]
-    default = densely(wanted.without_callbacks.in_default_order)
+    default = of_sequences(densely(wanted.without_callbacks.in_default_order), row)
     is_one = isinstance(default, (ArraySpace, SequenceSpace))
     if is_one and (row is None or holds_rows(default, row)):
         return default.with_dtype(None)

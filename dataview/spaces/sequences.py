@@ -26,13 +26,17 @@ from dataview.spaces.base import (
     given_for_space,
     no_conversion,
 )
-from dataview.spaces.indexes import LabelSpace, largest, one_hot, same_labels
+from dataview.spaces.indexes import IndexSpace, LabelSpace, largest, one_hot, same_labels
+from dataview.spaces.vector import VectorSpace
 
 
-class _OneSequence(ArraySpace):
+class OneSequence(ArraySpace):
     """What the spaces of one sequence have in common: its steps stand along the first axis."""
 
     _shape_tells = False  # the length of the first axis is no number of samples
+
+    steps: ArraySpace
+    """The space of its steps, as a batch of them."""
 
     def get_batch_axis(self) -> int:
         """Raise: a sequence is a batch of one sample."""
@@ -62,13 +66,18 @@ class _OneSequence(ArraySpace):
 
     def _check_alone(self, batch_size: int) -> None:
         if batch_size != 1:
-            raise ValueError(
-                f"a batch of {self!r} is one sequence; got batch_size={batch_size}; "
-                "SequenceSpace has batches of several"
-            )
+            raise self.not_alone(f"batch_size={batch_size}")
+
+    def not_alone(self, got: str) -> ValueError:
+        """Return the error for another number of sequences than one."""
+        several = SequenceSpace(self.steps)
+        return ValueError(
+            f"a batch of {self!r} is one sequence; got {got}; {several!r} has batches of several, "
+            "filled up to the longest"
+        )
 
 
-class VectorSequenceSpace(_OneSequence):
+class VectorSequenceSpace(OneSequence):
     """One sequence of vectors, of any length: a batch is a matrix with a row for each step.
 
     >>> import numpy as np
@@ -93,8 +102,13 @@ class VectorSequenceSpace(_OneSequence):
         facts = {"dim": dim, "dtype": checked_dtype(dtype)}
         super().__init__(facts, validate_callbacks, np_validate_callbacks)
 
+    @property
+    def steps(self) -> VectorSpace:  # type: ignore[override]
+        """The space of its steps, as a batch of them."""
+        return VectorSpace(self.dim, dtype=self.dtype)
 
-class IndexSequenceSpace(_OneSequence, LabelSpace):
+
+class IndexSequenceSpace(OneSequence, LabelSpace):
     """One sequence of labels, `dim` in each step, of any length: a row for each step.
 
     Labels are numbers from 0 to `max_labels - 1`.
@@ -107,6 +121,11 @@ class IndexSequenceSpace(_OneSequence, LabelSpace):
     """
 
     roles = ("time", "labels")
+
+    @property
+    def steps(self) -> IndexSpace:  # type: ignore[override]
+        """The space of its steps, as a batch of them."""
+        return IndexSpace(self.max_labels, self.dim, self.dtype)
 
 
 VectorSequenceSpace.family = VectorSequenceSpace
@@ -138,7 +157,7 @@ class SequenceSpace(Space):
         validate_callbacks: Iterable[Callback] = (),
         np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
-        if not isinstance(space, ArraySpace) or isinstance(space, _OneSequence):
+        if not isinstance(space, ArraySpace) or isinstance(space, OneSequence):
             raise TypeError(
                 "the steps of a SequenceSpace are of a space such as VectorSpace(3); "
                 f"{given_for_space(space)}"
