@@ -64,7 +64,7 @@ def set_limit(bytes: int | None = None, disk: float | None = None) -> None:
 # --- what is kept ------------------------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class KeptFile(NamedTuple):
     """A copy of a remote file."""
 
     url: str
@@ -80,7 +80,7 @@ class Info(NamedTuple):
     folder: pathlib.Path
     bytes: int
     limit: int
-    files: tuple[Kept, ...]
+    files: tuple[KeptFile, ...]
 
 
 class _Entry(NamedTuple):
@@ -107,7 +107,7 @@ def info() -> Info:
     """
     folder = _folder()
     files = tuple(
-        Kept(entry.url, entry.path, entry.bytes, _time(entry), _in_use(entry))
+        KeptFile(entry.url, entry.path, entry.bytes, _time(entry), _in_use(entry))
         for entry in _entries(folder)
     )
     return Info(folder, sum(one.bytes for one in files), _limit.bytes, files)
