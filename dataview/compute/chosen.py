@@ -15,14 +15,14 @@ from dataview.compute.reductions import result_dtype
 from dataview.compute.statistics import (
     kind_for,
     lock,
+    median_of_all,
+    of_all,
     of_array,
     of_ragged,
     pending,
     row_axis,
     take,
 )
-from dataview.compute.statistics import median as _median
-from dataview.compute.statistics import reduction as _reduction
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
@@ -61,19 +61,19 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
         return _of_rows_with_gaps(kind, node, axis, keepdims, options)
     present = known_in(node) if node.has_gaps else None
     if present is None:
-        return _reduction(kind, node, axis, keepdims, options)
+        return of_all(kind, node, axis, keepdims, options)
     if kind == "quantile":
         options = {**options, "without_missing": True}
-        return _reduction(kind, with_nan(node, present), axis, keepdims, options)
+        return of_all(kind, with_nan(node, present), axis, keepdims, options)
     kind, dtype = kind.removeprefix("nan"), known_dtype(node)
     if kind in _PAIRED:
         (pairs,) = elementwise(NumpyFunction("paired"), (node, present))
         return of_array(kind, pairs, axis, keepdims, options)
     if dtype.kind not in _KINDS.get(kind, "biufcmO"):  # objects have None and are left to NumPy
-        return _reduction(kind, node, axis, keepdims, options)
+        return of_all(kind, node, axis, keepdims, options)
     data, paired = _without_others(kind, node, present)
     if paired is None:
-        return _reduction(kind, data, axis, keepdims, options)
+        return of_all(kind, data, axis, keepdims, options)
     return of_array(paired, data, axis, keepdims, options)
 
 
@@ -88,15 +88,15 @@ def _of_rows_with_gaps(
     values = node.leaf()
     present = known_in(values)
     if present is None:
-        return _reduction(kind, node, axis, keepdims, options)
+        return of_all(kind, node, axis, keepdims, options)
     if kind in NEUTRAL:
         data, _ = _without_others(kind, values, present)
-        return _reduction(kind, node.over(data), axis, keepdims, options)
+        return of_all(kind, node.over(data), axis, keepdims, options)
     if kind == "quantile":
         options = {**options, "without_missing": True}
     else:
         kind = f"nan{kind.removeprefix('nan')}"
-    return _reduction(kind, node.over(with_nan(values, present)), axis, keepdims, options)
+    return of_all(kind, node.over(with_nan(values, present)), axis, keepdims, options)
 
 
 _PAIRED = frozenset(("min", "max", "argmin", "argmax"))
@@ -110,11 +110,11 @@ def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False)
     if isinstance(node, Ragged) and node.leaf().has_gaps:
         values = node.leaf()
         node = node.over(with_nan(values, known_in(values) or values))
-        return _median(node, axis, keepdims, True)
+        return median_of_all(node, axis, keepdims, True)
     present = known_in(node) if node.has_gaps else None
     if present is None:
-        return _median(node, axis, keepdims, without_missing)
-    return _median(with_nan(node, present), axis, keepdims, True)
+        return median_of_all(node, axis, keepdims, without_missing)
+    return median_of_all(with_nan(node, present), axis, keepdims, True)
 
 
 def reduction_where(
@@ -162,7 +162,7 @@ def _of_chosen(
     _check_fits(where, node)
     data, paired = _without_others(kind, node, where)
     if paired is None:
-        return _reduction(kind, data, axis, keepdims, options)
+        return of_all(kind, data, axis, keepdims, options)
     return of_array(paired, data, axis, keepdims, options)
 
 
@@ -213,7 +213,7 @@ def _begun(
     if kind not in EXTREMES:
         options = {"initial": value[()]}
         if where is None:
-            return _reduction(kind, node, axis, keepdims, options)
+            return of_all(kind, node, axis, keepdims, options)
         return _of_chosen(kind, node, axis, keepdims, options, where)
     start = stored(ArraySource(value), False)
     extreme: Any = _ragged_extreme if isinstance(node, Ragged) else _extreme_of
@@ -235,7 +235,7 @@ def _extreme_of(
     if where is not None:
         (node,) = elementwise(NumpyFunction("where"), (where, node, start))
     if size_of(known_shape(node)):
-        return _reduction(kind.removeprefix("nan"), node, axis, keepdims, {})
+        return of_all(kind.removeprefix("nan"), node, axis, keepdims, {})
     nothing = np.empty(known_shape(node), bool)
     return broadcast(start, np.any(nothing, axis, keepdims=keepdims).shape)
 
@@ -255,7 +255,7 @@ def _ragged_where(
         return reshaped(found, (1,) * len(node.extents)) if keepdims else found
     values, paired = _without_others(kind, line, mask)
     if paired is None:
-        return _reduction(kind, rows.over(values), axis, keepdims, options)
+        return of_all(kind, rows.over(values), axis, keepdims, options)
     return of_ragged(paired, rows.over(values), axis, keepdims, options)
 
 
@@ -273,10 +273,10 @@ def _ragged_extreme(
         return reshaped(start, (1,) * len(node.extents)) if keepdims else start
     has_values = np.diff(node.merged().chosen()[1].offsets) > 0
     if axis is None or has_values.all():
-        return _reduction(kind, node, axis, keepdims, {})
-    some = _reduction(kind, node.rows(np.flatnonzero(has_values)), axis, keepdims, {})
+        return of_all(kind, node, axis, keepdims, {})
+    some = of_all(kind, node.rows(np.flatnonzero(has_values)), axis, keepdims, {})
     if isinstance(some, Ragged):  # along axes that all rows have alike
-        return _reduction(kind, node, axis, keepdims, {})
+        return of_all(kind, node, axis, keepdims, {})
     others = broadcast(start, (1, *known_shape(some)[1:]))
     places = np.where(has_values, has_values.cumsum() - 1, known_shape(some)[0])
     return places_of(concat([some, others]), places)

@@ -48,8 +48,8 @@ lock = threading.Lock()
 
 
 @deferring
-def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
-    """Return the node of a statistic; what NumPy refuses is refused here."""
+def of_all(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+    """Return the node of a statistic of all elements; what NumPy refuses is refused here."""
     check_array(node, kind)
     if kind in ROUNDED and _is_narrow(node):
         return _in_single_precision(kind, node, axis, keepdims, options)
@@ -77,7 +77,7 @@ def _in_single_precision(kind: str, node: Node, *how: Any) -> Node:
         as_dtype = NumpyFunction("astype", (("dtype", np.dtype(dtype)), ("casting", "unsafe")))
         return elementwise(as_dtype, (part,))[0]  # type: ignore[no-any-return]
 
-    return cast(reduction(kind, cast(node, np.float32), *how), known_dtype(node))
+    return cast(of_all(kind, cast(node, np.float32), *how), known_dtype(node))
 
 
 def of_array(
@@ -151,7 +151,7 @@ def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     return kind[3:] if dtype.kind in "biu" or of_times else kind
 
 
-def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
+def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
     """Return the node of a median, `without_missing` if asked; bools are taken for numbers."""
     check_array(node, "median")
     if known_dtype(node).kind == "c":
@@ -164,7 +164,7 @@ def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False)
     options = {"q": 0.5, "method": MEDIAN, "approx": False}
     if without_missing:
         options["without_missing"] = True
-    return reduction("quantile", node, axis, keepdims, options)
+    return of_all("quantile", node, axis, keepdims, options)
 
 
 def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
@@ -183,7 +183,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
     """
     ndim, values = len(node.extents), node.leaf()
     if axis is None:
-        found: Node = reduction(kind, node.flat(), None, False, options)
+        found: Node = of_all(kind, node.flat(), None, False, options)
         lead = np.shape(options.get("q", 0))
         return reshaped(found, (*lead, *[1] * ndim)) if keepdims else found
     ragged = {number for number, length in enumerate(node.extents) if number and length is None}
