@@ -6,6 +6,8 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pyarrow
+import pyarrow.csv
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,6 +179,8 @@ def test_memory_is_bounded_whatever_the_number_of_rows():
 LONG_TEXTS = """
 import resource, sys
 import numpy as np
+import pyarrow
+import pyarrow.csv
 import dataview as dv
 dv.open(sys.argv[2])._describe()
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -195,6 +199,26 @@ def test_memory_is_bounded_however_long_texts_are(tmp_path):
     (tmp_path / "small.csv").write_text("a,b\nx,y\nx,z\n")
     grown = int(printed("-c", LONG_TEXTS, tmp_path / "large.csv", tmp_path / "small.csv"))
     assert grown < 150, f"{grown} MB more, and all texts have 80 MB, in memory 120"
+
+
+MANY_NUMBERS = """
+import resource, sys
+import dataview as dv
+dv.open(sys.argv[2])._describe()
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+d = dv.open(sys.argv[1])._describe()
+assert d["a"]["mean"] == 0.5 and d["b"]["count"] == 1 << 20, d
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10)
+"""
+
+
+def test_memory_is_bounded_however_many_numbers_a_csv_file_has(tmp_path, rng):
+    n = 1 << 20
+    table = {"a": np.arange(n) % 2 / 1.0, **{name: rng.random(n).round(6) for name in "bcdefg"}}
+    pyarrow.csv.write_csv(pyarrow.table(table), tmp_path / "large.csv")
+    (tmp_path / "small.csv").write_text("a,b\n1.5,2.5\n3.5,4.5\n")
+    grown = int(printed("-c", MANY_NUMBERS, tmp_path / "large.csv", tmp_path / "small.csv"))
+    assert grown < 120, f"{grown} MB more, and all numbers have 56 MB"
 
 
 def test_a_description_is_text_html_and_plain_dictionaries():

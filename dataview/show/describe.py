@@ -37,10 +37,10 @@ from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
 from dataview.sources import ArraySource, Memo
 
-SAMPLED_BYTES = 1 << 25
+SAMPLED_BYTES = 1 << 23
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
 
-SAMPLED_BYTES_IN_ALL = 1 << 26
+SAMPLED_BYTES_IN_ALL = 1 << 24
 """The samples of all fields together have at most so many bytes."""
 
 OBJECT_BYTES = 64

@@ -40,6 +40,9 @@ LONGEST_ROW = 1 << 24
 SAMPLE = 1 << 16
 """So much text is read at first, to find what parts cells and whether there are names."""
 
+KEPT_OF_LARGE = 8 << 20
+"""So much is kept of a file that is too large to be kept whole: blocks of a few threads."""
+
 SHORT = ("refuse", "missing")
 """What becomes of rows with fewer cells than there are names: an error, or cells are missing."""
 
@@ -166,6 +169,8 @@ class CsvTable(Table):
     def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
         super().__init__(parser.file.name, found.starts)
         self.parser, self.asked, self.found = parser, asked, found
+        if found.places[-1] > self.kept_bytes:
+            self.kept_bytes = KEPT_OF_LARGE
         self.fields = _fields(found.seen, asked)
         self.numbers = {name: number for number, name in enumerate(parser.names)}
 
@@ -363,9 +368,8 @@ def _scanned(file: TextFile, parser: Parser, layout: Layout, asked: Asked) -> cs
             task.reach(place + len(raw), file.size)
         while waiting:
             take()
-    return csv_index.Found(
-        np.cumsum(np.concatenate(rows)).astype(np.intp), np.concatenate(ends).astype(np.intp), seen
-    )
+    starts = np.concatenate(rows)
+    return csv_index.Found(np.cumsum(starts, out=starts), np.concatenate(ends), seen)
 
 
 def _chunks(file: TextFile, layout: Layout) -> Iterator[tuple[bytes, int, Any]]:

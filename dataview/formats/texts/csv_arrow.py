@@ -124,7 +124,9 @@ def _read(
             column_names=names, block_size=block, use_threads=len(raw) > block
         )
         try:
-            return arrow.csv.read_csv(arrow.BufferReader(raw), read, parse, convert)
+            return arrow.csv.read_csv(
+                arrow.BufferReader(raw), read, parse, convert, arrow.system_memory_pool()
+            )  # Arrow's own pool keeps tens of megabytes that nobody uses
         except arrow.ArrowInvalid as error:
             if block > len(raw):
                 raise NotTaken(str(error)) from None
@@ -250,4 +252,5 @@ def _column(found: Any, field: Field, dialect: Dialect) -> Column:
             values = cells.as_floats(values, dtype)
     except OverflowError as error:
         raise NotTaken(str(error)) from None
-    return Column(values if values.dtype == dtype else values.astype(dtype), present)
+    # A copy: what Arrow made would keep more memory than it takes, as long as it is kept.
+    return Column(values.astype(dtype), present)
