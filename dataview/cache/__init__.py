@@ -20,6 +20,7 @@ from dataview.cache.kept import Lease as Lease
 from dataview.cache.kept import clear, info, set_limit
 from dataview.cache.kept import local_copy as local_copy
 from dataview.cache.making import make_or_load
+from dataview.cache.root import folder_at as folder_at
 from dataview.cache.root import path_of as path_of
 from dataview.cache.root import root, set_root
 from dataview.cache.transfer import TooLong as TooLong

@@ -247,8 +247,9 @@ def _stamp_at(system: Any, path: str, url: str) -> Stamp:
     if info.get("type") == "directory":
         raise IsADirectoryError(
             errno.EISDIR,
-            "it is a folder, and only files are fetched; save the data as one file, such as "
-            ".zarr.zip, or fetch the folder with fsspec's get(…, recursive=True)",
+            "it is a folder, and only files are fetched; layout='parts' opens its files as parts "
+            "of the same data; or save the data as one file, such as .zarr.zip, or fetch the "
+            "folder with fsspec's get(…, recursive=True)",
             shown(url),
         )
     stamp: Stamp = {"etag": version_in(info)}

@@ -23,6 +23,10 @@ class Way(NamedTuple):
     timeout: float = 30.0
     deadline: float = 10.0
 
+    def to(self, url: str = "") -> Place:
+        """Return a place elsewhere that is reached in this way."""
+        return Place(url, self.storage_options, self.timeout, self.deadline)
+
 
 def way_in(options: dict[str, Any]) -> Way:
     """Take out of the options of a format those that say how a file elsewhere is opened."""
@@ -62,7 +66,7 @@ def opened_elsewhere(
         except (TooLong, IsADirectoryError):
             pass
     try:
-        return in_parts(Place(url, way.storage_options, way.timeout, way.deadline))
+        return in_parts(way.to(url))
     except WholeOnly:
         if way.keep is False:
             raise

@@ -9,23 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dataview.errors import hint, unknown_option
+from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.parts import (
     PARTS_OPTIONS,
+    Listing,
     checked_partition,
     follow,
-    has_manifest,
     has_ragged,
-    is_saved,
     listed,
     noted_format,
     open_parts,
     open_saved,
     parts_bytes,
+    place_of,
+    text_of_saved,
 )
 from dataview.formats.table import FORMATS, named, opened, recognised
 from dataview.index.progress import begin
 from dataview.plan.node import Node
-from dataview.sources import is_url, shown
+from dataview.sources import Place, is_url, local_path, shown
 
 LAYOUTS = {"fields": "folder", "files": "media", "parts": None}
 """The layouts of a folder, and the formats by which they are opened."""
@@ -55,7 +57,7 @@ def laid_out(
     if follow is not None:
         return _followed(path, mode, format, layout, partition, follow, options), None
     own = None if partition is None else checked_partition(partition)
-    if layout == "parts" or (layout is None and _is_noted(path)):
+    if layout == "parts" or (layout is None and _is_noted(path, options)):
         with begin("opening", None):
             return _parts(path, mode, format, own, options)
     if layout is not None:
@@ -68,9 +70,10 @@ def laid_out(
         return opened(path, mode, format, lock, durable, **options), own
 
 
-def _is_noted(path: str | Sequence[str]) -> bool:
+def _is_noted(path: str | Sequence[str], options: Mapping[str, Any]) -> bool:
     """Whether a manifest says that a folder has parts."""
-    return isinstance(path, str) and not is_url(path) and has_manifest(path)
+    reach = Place("", options.get("storage_options"))
+    return isinstance(path, str) and os.path.isfile(place_of(path, reach))
 
 
 def _parts(
@@ -80,60 +83,76 @@ def _parts(
     partition: tuple[int, int] | None,
     options: Mapping[str, Any],
 ) -> tuple[Node, tuple[int, int] | None]:
+    place = _placed(path, mode)
+    is_far = any(map(is_url, [place] if isinstance(place, str) else place))
+    way = {key: options[key] for key in Way._fields if is_far and key in options}
+    wanted = {key: options[key] for key in PARTS_OPTIONS if key in options}
+    rest = {key: value for key, value in options.items() if key not in {*way, *wanted}}
+    reach = way_in(dict(way)).to()
+    text = text_of_saved(place, reach) if isinstance(place, str) else None
+    suffixes = () if format is None else FORMATS[named(format)].suffixes
+    whole = listed(place, suffixes, reach) if text is None else None
+    name = _name_of(format, whole, place_of(place, reach), options.get("manifest"))
+    own = Way._fields if is_far else ()
+    known = [*PARTS_OPTIONS, *own, *[*inspect.signature(FORMATS[name].open).parameters][3:]]
+    if wrong := [key for key in rest if key not in known]:
+        told = ["mode", "format", "layout", "partition", "max_rows", *known]
+        raise unknown_option(wrong[0], told, f"open of {path!r}")
+    open_part = functools.partial(opened, mode="r", format=name, **rest, **way)
+    if text is not None or whole is None:
+        return _saved(str(place), str(text), reach, open_part, partition, wanted)
+    reads_all = name in READ_WHOLE or (is_far and FORMATS[name].in_parts is None)
+    asked = (suffixes, name, open_part, rest, reads_all, reach, partition)
+    return open_parts(whole, place, *asked, **wanted), None
+
+
+def _placed(path: str | Sequence[str], mode: str) -> str | list[str]:
+    """Return the folder of parts, or the files, by URLs or whole paths; raise if it is none."""
     if mode != "r":
         raise ValueError(
             "parts are loaded as a whole, and not changed in place; open with mode 'r'; got "
             f"{mode!r}"
         )
-    if far := next(
-        (one for one in ([path] if isinstance(path, str) else path) if is_url(one)), None
-    ):
-        raise ValueError(
-            f"parts are files of this machine, and {shown(far)} is a URL; fetch the folder, as by "
-            "fsspec's get(…, recursive=True), or join files: dv.concat([dv.open(url) for url in …])"
-        )
-    if isinstance(path, str) and not os.path.isdir(path):
+    if not isinstance(path, str) and not path:
+        raise ValueError("open takes the path of a file, or those of some files; got an empty list")
+    if not isinstance(path, str):
+        return [*map(_whole, path)]
+    place = _whole(path)
+    if not is_url(place) and not os.path.isdir(place):
         raise NotADirectoryError(
             f"{path} is no folder; layout='parts' takes a folder, or a list of files"
         )
-    if not isinstance(path, str) and not path:
-        raise ValueError("open takes the path of a file, or those of some files; got an empty list")
-    place = os.path.abspath(path) if isinstance(path, str) else [*map(os.path.abspath, path)]
-    suffixes = () if format is None else FORMATS[named(format)].suffixes
-    name = _format_of(place, options.get("manifest")) if format is None else named(format)
-    rest = {key: value for key, value in options.items() if key not in PARTS_OPTIONS}
-    wanted = {key: value for key, value in options.items() if key in PARTS_OPTIONS}
-    known = [*PARTS_OPTIONS, *[*inspect.signature(FORMATS[name].open).parameters][3:]]
-    if wrong := [key for key in rest if key not in known]:
-        told = ["mode", "format", "layout", "partition", "max_rows", *known]
-        raise unknown_option(wrong[0], told, f"open of {path!r}")
-    open_part = functools.partial(opened, mode="r", format=name, **rest)
-    if isinstance(place, str) and is_saved(place):
-        return _saved(place, open_part, partition, wanted)
-    reads_all = name in READ_WHOLE
-    return open_parts(place, suffixes, name, open_part, rest, reads_all, partition, **wanted), None
+    return place
+
+
+def _whole(path: str) -> str:
+    """Return a URL, or the whole path of what is on this machine."""
+    here = local_path(path) if is_url(path) else path
+    return path if here is None else os.path.abspath(here)
 
 
 def _saved(
     folder: str,
+    text: str,
+    reach: Place,
     open_part: Callable[[str], Node],
     partition: tuple[int, int] | None,
     wanted: dict[str, Any],
 ) -> tuple[Node, tuple[int, int] | None]:
     """Return a view that was saved in parts; its partitions are of rows if these are ragged."""
     if unfit := [name for name in ("manifest", "max_parts") if wanted.get(name) is not None]:
-        raise TypeError(f"{unfit[0]}= is no option of a folder that was saved: {folder}")
-    by_rows = partition is not None and has_ragged(folder)
+        raise TypeError(f"{unfit[0]}= is no option of a folder that was saved: {shown(folder)}")
+    by_rows = partition is not None and has_ragged(text)
     own = None if by_rows else partition
     kept = parts_bytes(wanted.pop("parts_in_memory", None))
 
     def joined(paths: list[str], count: int) -> Node:
         share = max(1, kept // count)
-        return open_parts(
-            paths, (), "npy", open_part, {}, False, own, parts_in_memory=share, **wanted
-        )
+        whole = listed(paths, (), reach)
+        how = {**wanted, "partition": own, "parts_in_memory": share}
+        return open_parts(whole, paths, (), "npy", open_part, {}, False, reach, **how)
 
-    node = open_saved(folder, open_part, joined)
+    node = open_saved(folder, text, reach, open_part, joined)
     return node, partition if by_rows else None
 
 
@@ -158,12 +177,10 @@ def _followed(
     return follow(path, seconds, **options)
 
 
-def _format_of(place: str | list[str], manifest: bool | None) -> str:
-    """Return the format of parts: as what is noted says, or as that of the first one."""
-    if isinstance(place, str) and is_saved(place):
-        return "npy"
-    noted = noted_format(place, manifest) if isinstance(place, str) else None
-    if noted is not None:
-        return noted
-    found = recognised(listed(place).path(0))
-    return next(name for name, row in FORMATS.items() if row is found)
+def _name_of(format: str | None, parts: Listing | None, noted: str, manifest: bool | None) -> str:
+    """Return the format of parts: the given one, or what is noted, or that of the first one."""
+    if format is None and parts is not None:
+        format = noted_format(noted, manifest)
+        row = recognised(parts.path(0)) if format is None else None
+        return format or next(name for name, found in FORMATS.items() if found is row)
+    return "npy" if format is None else named(format)

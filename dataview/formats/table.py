@@ -62,7 +62,7 @@ from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
-from dataview.sources import file_name, in_order, is_url
+from dataview.sources import file_name, in_order, is_url, shown
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
@@ -333,11 +333,14 @@ def recover(
 
 def recognised(path: str) -> Format:
     """Return the format of what is at a path: by its name, or else by what it begins with."""
+    name = (file_name(path) if is_url(path) else path).lower()
     for found in FORMATS.values():
-        if path.lower().endswith(found.suffixes):
+        if name.endswith(found.suffixes):
             return found
-    if is_registered(path):
+    if is_registered(name):
         return FORMATS["media"]
+    if is_url(path):
+        raise _not_opened(shown(path), shown(path))
     if os.path.isdir(path):
         for found in FORMATS.values():
             seen = found.is_folder and found.is_folder(path)

@@ -55,6 +55,17 @@ def _in_numbers(name: str) -> tuple[Any, ...]:
     return [int(text) if place % 2 else text for place, text in enumerate(texts)], name
 
 
+def from_here(path: str) -> str:
+    """Return a path for a message: from the current folder on, if it lies below that.
+
+    >>> from_here(os.path.abspath("x.npy"))
+    'x.npy'
+    """
+    with contextlib.suppress(OSError):  # there may be no such folder any more
+        return path.removeprefix(os.getcwd() + os.sep)
+    return path
+
+
 def map_window(
     file: io.FileIO,
     place: int,

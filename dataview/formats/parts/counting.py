@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from dataview.formats.parts.columns import kinds_of, rows_in
 from dataview.formats.parts.listing import File, Listing, listed
 from dataview.formats.tables import Kind, Name
 from dataview.plan.node import Node
-from dataview.sources import Opening
+from dataview.sources import Opening, Place, WholeOnly, from_here, is_url, shown
 
 AT_ONCE = 16
 """So many parts are opened at the same time to be counted: most of that is waiting."""
@@ -30,16 +32,18 @@ WITH_GAPS = ("json", "json lines")
 class How(NamedTuple):
     """Which files are parts, how they are opened, and what the user wants of them.
 
-    `paths` is a folder, or paths of files.  `reads_all` says that opening a part reads all of it.
-    `schema` is what the user says of columns that differ, None if nothing: see `joined_by`.
+    `paths` is a folder, or paths of files; `reach` says how those elsewhere are reached.
+    `reads_all` says that opening a part reads all of it.  `schema` is what the user says of columns
+    that differ, None if nothing: see `joined_by`.
     """
 
     paths: str | tuple[str, ...]
     suffixes: tuple[str, ...]
     format: str
-    open: Callable[[str], Node]
+    open: Callable[..., Node]
     options: Mapping[str, Any]
     reads_all: bool
+    reach: Place
     kept_bytes: int
     schema: str | None
     manifest: bool | None
@@ -47,14 +51,15 @@ class How(NamedTuple):
     partition: tuple[int, int] | None
     opening: Opening
 
+    @property
+    def noted(self) -> str:
+        """The path of the manifest, which need not be there."""
+        return manifest.place_of(self.paths, self.reach)
+
     def listed(self) -> Listing:
-        """Return all parts, without a partition."""
-        found = listed(self.paths, self.suffixes)
-        return (
-            found
-            if self.max_parts is None
-            else found.only(range(len(found.files))[: self.max_parts])
-        )
+        """Return all parts that there are now, without a partition."""
+        found = listed(self.paths, self.suffixes, self.reach)
+        return found.only(range(len(found.files))[: self.max_parts])
 
     def joined_by(self, are_counted: bool) -> str:
         """Return what is done about columns that differ: `schema`, where that is given.
@@ -81,13 +86,21 @@ class Counted(NamedTuple):
         return {file: (rows, self.schemas[which]) for file, rows, which in own}
 
 
+def looked_at(how: How, path: str) -> Node:
+    """Open a part for what it says of itself; of one elsewhere the header is enough."""
+    if is_url(path) and not how.reads_all:
+        with contextlib.suppress(WholeOnly):
+            return how.open(path, keep=False)
+    return how.open(path)
+
+
 def opened_part(how: How, path: str) -> tuple[Node | None, Fact]:
     """Open a part, and return what it says of itself; of a text without rows that is nothing."""
     try:
-        node = how.open(path)
+        node = looked_at(how, path)
     except NoRows:
         return None, (0, {})
-    kinds = kinds_of(node, path)
+    kinds = kinds_of(node, shown(path))
     return node, (rows_in(node), kinds)
 
 
@@ -101,10 +114,12 @@ def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None
     if noted is None and how.reads_all and not how.manifest:
         return None
     if places and known is None and noted is not None and not how.manifest:
-        name = listing.files[places[0]].name
+        first = listing.files[places[0]].name
+        several = f"{len(places)} parts were counted anew, of which {first} is the first"
         warn(
-            f"the manifest of {listing.folder} is out of date: {len(places)} parts, of which "
-            f"{name} is the first, were counted anew; manifest=True makes a new one"
+            f"the manifest of {shown(from_here(listing.folder))} is out of date: "
+            f"{several if len(places) > 1 else f'{first} was counted anew'}; "
+            "manifest=True makes a new one"
         )
     paths = [listing.path(number) for number in places]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -112,18 +127,16 @@ def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None
     facts = {**(noted or {}), **{listing.files[n]: f for n, f in zip(places, found, strict=True)}}
     whole = _together(listing, [facts[file] for file in listing.files])
     if how.manifest and places:
-        manifest.write(listing, whole[1:], how.format, how.options)
+        manifest.write(how.noted, listing.files, whole[1:], how.format, how.options)
     return whole
 
 
 def _noted(how: How) -> Mapping[File, Fact] | None:
     """Return what the manifest says of parts, None if there is none of parts opened so."""
-    if how.manifest is False or not isinstance(how.paths, str):
-        return None
-    if not manifest.has_manifest(how.paths):
+    if how.manifest is False or not os.path.isfile(how.noted):
         return None
     try:
-        known = manifest.read(how.paths)
+        known = manifest.read(how.noted)
     except manifest.BrokenManifest:
         if how.manifest:  # a new one is made
             return None

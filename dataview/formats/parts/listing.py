@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from dataview.sources import in_order
+from dataview.sources import (
+    Place,
+    There,
+    files_at,
+    folder_and_name,
+    in_order,
+    inside,
+    is_url,
+    look_at_all,
+    shown,
+)
 
 _NUMBER = re.compile(r"([0-9]+)")
 _PACKED = (".gz", ".zip")
@@ -24,36 +35,74 @@ class File(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Files in a folder; `names` are those that were asked for, None if all are."""
+    """Files in a folder, which may be elsewhere; "" is the folder of files that share none."""
 
     folder: str
     files: tuple[File, ...]
-    names: tuple[str, ...] | None = None
 
     def path(self, number: int) -> str:
-        """Return the path of a file."""
-        return os.path.join(self.folder, self.files[number].name)
+        """Return the path or the URL of a file."""
+        return self.path_of(self.files[number])
+
+    def path_of(self, file: File) -> str:
+        """Return the path or the URL of a file."""
+        return inside(self.folder, file.name)
 
     def only(self, numbers: range) -> Listing:
         """Return some of the files."""
         return self._replace(files=tuple(self.files[number] for number in numbers))
 
 
-def listed(paths: str | Sequence[str], suffixes: Collection[str] = ()) -> Listing:
-    """Return the parts in a folder, or the files that are named.
+def listed(paths: str | Sequence[str], suffixes: Collection[str], reach: Place) -> Listing:
+    """Return the parts in a folder, or the files that are named, by their paths or URLs.
 
-    `suffixes` are those of the format that they have, if that is given.
+    `suffixes` are those of the format that they have, if that is given; `reach` says how files
+    elsewhere are reached.
     """
     if not isinstance(paths, str):
-        folder = os.path.commonpath([os.path.dirname(path) for path in paths])
-        names = tuple(os.path.relpath(path, folder) for path in paths)
-        files = tuple(_file(name, os.stat(os.path.join(folder, name))) for name in names)
-        return Listing(folder, files, names)
-    with os.scandir(paths) as entries:
-        shown = [one for one in entries if one.name[0] not in "._" and not one.is_dir()]
-    parts = {one.name: one for one in shown if one.name != "dataview.json"}
-    names = tuple(_of_one_kind(paths, [*parts], tuple(suffixes)))
-    return Listing(paths, tuple(_file(name, parts[name].stat()) for name in names))
+        return _of_paths(paths, reach)
+    if is_url(paths):
+        whole = _of_urls([*files_at(reach._replace(url=paths)).items()])
+    else:
+        with os.scandir(paths) as entries:
+            files = [_file(one.name, one.stat()) for one in entries if not one.is_dir()]
+        whole = Listing(paths, tuple(files))
+    parts = {
+        file.name: file
+        for file in whole.files
+        if file.name[0] not in "._" and file.name != "dataview.json"
+    }
+    names = _of_one_kind(shown(paths), [*parts], tuple(suffixes))
+    return whole._replace(files=tuple(map(parts.__getitem__, names)))
+
+
+def _of_paths(paths: Sequence[str], reach: Place) -> Listing:
+    """Return the files that are named, in this order."""
+    if any(map(is_url, paths)):
+        known = look_at_all([reach._replace(url=path) for path in paths])
+        return _of_urls([*zip(paths, known, strict=True)])
+    folder = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return Listing(
+        folder, tuple(_file(os.path.relpath(path, folder), os.stat(path)) for path in paths)
+    )
+
+
+def _of_urls(known: Sequence[tuple[str, There]]) -> Listing:
+    """Return files elsewhere, by their names in a folder if that is one for all of them."""
+    placed = [folder_and_name(url) for url, _ in known]
+    folders = {folder for folder, _ in placed}
+    is_whole = all(inside(*where) == url for where, (url, _) in zip(placed, known, strict=True))
+    is_one = len(folders) == 1 and is_whole
+    files = (
+        File(name if is_one else url, there.size, _number(there.version))
+        for (_, name), (url, there) in zip(placed, known, strict=True)
+    )
+    return Listing(folders.pop() if is_one else "", tuple(files))
+
+
+def _number(version: str) -> int:
+    """Return a number that stands for a version, as a time does for a file of this machine."""
+    return int.from_bytes(hashlib.sha256(version.encode()).digest()[:7])
 
 
 def _file(name: str, told: os.stat_result) -> File:

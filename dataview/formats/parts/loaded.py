@@ -25,6 +25,7 @@ from dataview.formats.parts.columns import (
 from dataview.formats.parts.counting import Counted, How, counted
 from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
 from dataview.plan.node import Node
+from dataview.sources import file_name, is_url, shown
 
 MOST_OPEN = 2
 """So many parts are open: the one that is read, and the one that is loaded ahead."""
@@ -36,7 +37,8 @@ class PartFile(Table):
     reads_rows = True
 
     def __init__(self, path: str, rows: int, kinds: Mapping[Name, Kind], how: How) -> None:
-        super().__init__(os.path.basename(path), np.array([0, rows], np.intp))
+        name = file_name(path) if is_url(path) else os.path.basename(path)
+        super().__init__(name, np.array([0, rows], np.intp))
         self.path, self.kinds, self.how = path, kinds, how
         self._node: Node | None = None
         self.labels: Mapping[Name, list[object]] = {}
@@ -49,15 +51,16 @@ class PartFile(Table):
         node = self._opened()
         leaves = dict(leaves_of(node))
         for name in names:
-            kind = kind_of(leaves[name], name, self.path) if name in leaves else None
+            kind = kind_of(leaves[name], name, shown(self.path)) if name in leaves else None
             if kind != self.kinds[name] or rows_in(node) != self.starts[-1]:
                 raise ValueError(
-                    f"{self.path} has changed since its rows were counted; open the folder again"
+                    f"{shown(self.path)} has changed since its rows were counted; open the folder "
+                    "again"
                 )
         found = {name: column_of(leaves[name]) for name in names}
         own = labels_of(node) if self.labels else {}
         for name in names & self.labels.keys():
-            where = f"field {'.'.join(name)!r} of {self.path}"
+            where = f"field {'.'.join(name)!r} of {shown(self.path)}"
             found[name] = recoded(found[name], own.get(name, []), self.labels[name], where)
         return found
 
@@ -100,8 +103,9 @@ class PartsTable(Tables):
             (PartFile(listing.path(number), rows, kinds[number], how), kinds[number])
             for number, rows in enumerate(these.rows)
         ]
-        _, together = joined(listing.folder, files, how.joined_by(are_counted=False))
-        super().__init__(f"parts in {os.path.basename(listing.folder)}", files, together)
+        folder = shown(listing.folder)
+        _, together = joined(folder, files, how.joined_by(are_counted=False))
+        super().__init__(f"parts in {os.path.basename(folder.rstrip('/'))}", files, together)
         self.these, self.how = these, how
         self.kept_bytes = how.kept_bytes
         self.part_rows = these.rows

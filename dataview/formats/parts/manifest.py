@@ -1,19 +1,24 @@
-"""How many rows each part of a folder has, and what its columns are, kept in a file in it."""
+"""How many rows each part of a folder has, and what its columns are, kept in a file in it.
+
+What is known of files elsewhere, or of a list of files, is kept in the cache.
+"""
 
 from __future__ import annotations
 
 import ast
 import json
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview.formats.parts.listing import File, Listing
+from dataview import cache
+from dataview.formats.parts.listing import File
 from dataview.formats.tables import Kind, Name
-from dataview.sources import new_file, open_regular
+from dataview.sources import Place, from_here, is_url, key_of, new_file, open_regular
 
 NAME = ".dataview-parts.json"
 VERSION = 1
@@ -39,29 +44,31 @@ class Known(NamedTuple):
     parts: Mapping[File, tuple[int, Schema]]
 
 
-def has_manifest(folder: str) -> bool:
-    """Whether a folder has a manifest of parts."""
-    return os.path.isfile(os.path.join(folder, NAME))
+def place_of(paths: str | Sequence[str], reach: Place) -> str:
+    """Return the path of the manifest of a folder or of files, which need not be there."""
+    if isinstance(paths, str) and not is_url(paths):
+        return os.path.join(paths, NAME)
+    told = paths.rstrip("/") if isinstance(paths, str) else "\n".join(paths)
+    return str(cache.path_of(f"parts/{key_of(told, reach.options)}.json"))
 
 
-def noted_format(folder: str, wanted: bool | None) -> str | None:
-    """Return the format that the parts have, as the manifest of a folder says.
+def noted_format(place: str, wanted: bool | None) -> str | None:
+    """Return the format that the parts have, as the manifest at a path says.
 
     None is returned if there is none, or if it is broken and is not `wanted`, or made anew.
     """
-    if wanted is False or not has_manifest(folder):
+    if wanted is False or not os.path.isfile(place):
         return None
     try:
-        return read(folder).format
+        return read(place).format
     except BrokenManifest:
         if wanted:
             return None
         raise
 
 
-def read(folder: str) -> Known:
-    """Return what the manifest of a folder says, or raise if it is broken."""
-    place = os.path.join(folder, NAME)
+def read(place: str) -> Known:
+    """Return what the manifest at a path says, or raise if it is broken."""
     with open_regular(place) as file:
         raw = file.read(LONGEST + 1)
     try:
@@ -78,31 +85,31 @@ def read(folder: str) -> Known:
         return Known(str(found["format"]), dict(found["options"]), parts)
     except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
         raise BrokenManifest(
-            f"{place} is no manifest of parts, or a broken one; manifest=True makes a new one"
+            f"{from_here(place)} is no manifest of parts, or a broken one; manifest=True makes a "
+            "new one"
         ) from None
 
 
 def write(
-    listing: Listing,
+    place: str,
+    files: Sequence[File],
     counted: tuple[Sequence[int], Sequence[Schema], Sequence[int]],
     format: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Write the manifest of a folder: rows by part, schemas, and which of these each part has."""
+    """Write a manifest: rows by part, schemas, and which of these each part has."""
     rows, schemas, which = counted
     told_schemas = [
         [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
     ]
-    parts = [
-        [*file, count, number]
-        for file, count, number in zip(listing.files, rows, which, strict=True)
-    ]
+    parts = [[*file, count, number] for file, count, number in zip(files, rows, which, strict=True)]
     told = {"format": format, "options": dict(options), "schemas": told_schemas, "parts": parts}
     try:
         text = json.dumps({"version": VERSION, **told})
     except TypeError as error:
         raise TypeError(f"the options of parts are noted as text in a manifest: {error}") from None
-    with new_file(os.path.join(listing.folder, NAME)) as file:
+    cache.folder_at(pathlib.Path(place).parent)
+    with new_file(place) as file:
         file.write(text.encode())
 
 

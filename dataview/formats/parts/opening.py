@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dataview.formats.contents import NoRows
-from dataview.formats.parts.counting import Counted, Fact, How, counted
+from dataview.formats.parts.counting import Counted, Fact, How, counted, looked_at
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.partition import of_partition
@@ -20,7 +20,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples import Stream, pool_of
-from dataview.sources import Opening
+from dataview.sources import Opening, Place, shown
 
 PARTS_OPTIONS = ("parts_in_memory", "manifest", "schema", "max_parts")
 """The options of folders of parts, beside those of the format that the parts have."""
@@ -29,33 +29,36 @@ KEPT_BYTES = 512 << 20
 
 
 def open_parts(
+    whole: Listing,
     paths: str | Sequence[str],
     suffixes: tuple[str, ...],
     format: str,
     open_part: Callable[[str], Node],
     options: Mapping[str, Any],
     reads_all: bool,
+    reach: Place,
     partition: tuple[int, int] | None = None,
     parts_in_memory: int | str | None = None,
     manifest: bool | None = None,
     schema: str | None = None,
     max_parts: int | None = None,
 ) -> Node:
-    """Return the rows of all parts: by their numbers if these are counted, else as a stream.
+    """Return the rows of listed parts: by their numbers if these are counted, else as a stream.
 
-    `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it.
+    `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it, and
+    `reach` how parts elsewhere are reached.
     """
     if schema is not None:
         check_schema(schema)
     if max_parts is not None and (not is_integer(max_parts) or max_parts < 1):
         raise ValueError(f"max_parts= is a number of parts, from 1 on; got {max_parts!r}")
     place = paths if isinstance(paths, str) else tuple(paths)
-    if manifest and (not isinstance(place, str) or max_parts is not None):
-        raise ValueError("a manifest is one of all parts of a folder; leave manifest=True out here")
+    if manifest and max_parts is not None:
+        raise ValueError("a manifest is one of all parts; leave manifest=True or max_parts= out")
     kept = parts_bytes(parts_in_memory)
-    folder = place if isinstance(place, str) else place[0]
-    asked = (kept, schema, manifest, max_parts, partition, Opening(folder))
-    return _opened(How(place, suffixes, format, open_part, options, reads_all, *asked))
+    opening = Opening(shown(place if isinstance(place, str) else place[0]))
+    asked = (reach, kept, schema, manifest, max_parts, partition, opening)
+    return _opened(How(place, suffixes, format, open_part, options, reads_all, *asked), whole)
 
 
 def parts_bytes(given: int | str | None) -> int:
@@ -63,9 +66,9 @@ def parts_bytes(given: int | str | None) -> int:
     return KEPT_BYTES if given is None else pool_of(given).size
 
 
-def _opened(how: How, known: Mapping[File, Fact] | None = None) -> Node:
-    """Return the view of parts; `known` is what was found out about some before."""
-    whole = how.listed()
+def _opened(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Node:
+    """Return the view of listed parts; `known` is what was found out about some before."""
+    whole = listing.only(range(len(listing.files))[: how.max_parts])
     own = whole.only(of_partition(how.partition, len(whole.files)))
     asked = whole if how.manifest or not own.files else own
     found = counted(how, asked, known)
@@ -85,8 +88,8 @@ def _first_opened(how: How, listing: Listing) -> Node:
     """Return the first part that says what its columns are, or raise if none does."""
     for number in range(len(listing.files) - 1):
         with contextlib.suppress(NoRows):
-            return how.open(listing.path(number))
-    return how.open(listing.path(len(listing.files) - 1))
+            return looked_at(how, listing.path(number))
+    return looked_at(how, listing.path(len(listing.files) - 1))
 
 
 def _only(found: Counted, own: Listing) -> Counted:
@@ -102,7 +105,7 @@ def _only(found: Counted, own: Listing) -> Counted:
 def refreshed(node: Node) -> Node:
     """Return the view of the parts that there are now; those that are known are not opened."""
     if isinstance(node, Stream) and isinstance(node.samples, PartSamples):
-        return _opened(node.samples.how)
+        return _opened(node.samples.how, node.samples.how.listed())
     parts = below([node])
     found = (getattr(part.source, "table", None) for part in parts if isinstance(part, Stored))
     tables = {id(table): table for table in found if isinstance(table, PartsTable)}
@@ -114,4 +117,4 @@ def refreshed(node: Node) -> Node:
         )
     table = tables.popitem()[1]
     table.how.opening.check()
-    return _opened(table.how, table.these.facts())
+    return _opened(table.how, table.how.listed(), table.these.facts())

@@ -10,48 +10,76 @@ from typing import Any
 
 from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.node import Node
-from dataview.sources import in_order, open_regular
+from dataview.sources import (
+    Place,
+    files_at,
+    in_order,
+    inside,
+    is_url,
+    is_web,
+    open_regular,
+    read_all,
+    shown,
+)
 
 _PART = re.compile(r"(?:(.*)/)?part-[0-9]+")
 
 
-def is_saved(folder: str) -> bool:
-    """Whether a folder is one that was saved."""
-    return os.path.isfile(os.path.join(folder, f"{NAME}.json"))
+def text_of_saved(folder: str, reach: Place) -> str | None:
+    """Return what a folder that was saved says of itself, None of another one."""
+    if is_web(folder):  # of which there is no list of files
+        return None
+    place = inside(folder, f"{NAME}.json")
+    try:
+        if is_url(folder):
+            text = read_all(reach._replace(url=place))
+        else:
+            with open_regular(place) as file:
+                text = file.read(LONGEST_TEXT + 1)
+    except (FileNotFoundError, FileExistsError, NotADirectoryError):  # it may be no folder
+        return None
+    return text.decode(errors="replace")
 
 
-def has_ragged(folder: str) -> bool:
-    """Whether rows of a folder differ in length, so that its parts are no parts of rows."""
-    return '"ragged"' in _text(folder)
+def has_ragged(text: str) -> bool:
+    """Whether rows that were saved differ in length, so that their parts are no parts of rows."""
+    return '"ragged"' in text
 
 
 def open_saved(
-    folder: str, open_array: Callable[[str], Node], joined: Callable[[list[str], int], Node]
+    folder: str,
+    text: str,
+    reach: Place,
+    open_array: Callable[[str], Node],
+    joined: Callable[[list[str], int], Node],
 ) -> Node:
-    """Return the view that was saved.
+    """Return the view that was saved, of which the text says what it is.
 
     `joined` makes one node of the parts of an array, by their paths; it is told how many arrays
     there are, which share the memory for parts.
     """
     whole: dict[str, Node | str] = {}
     parts: dict[str, list[str]] = {}
-    for above, _, names in os.walk(folder):
-        for name in sorted(names, key=in_order):
-            path = os.path.join(above, name)
-            at = os.path.relpath(path, folder).replace(os.sep, "/").removesuffix(".npy")
-            if not name.endswith(".npy") or name.startswith("."):
-                continue
-            if found := _PART.fullmatch(at):
-                parts.setdefault(found[1] or "", []).append(path)
-            else:
-                whole[at] = open_array(path)
+    for name in sorted(_names_in(folder, reach), key=in_order):
+        if not name.endswith(".npy") or os.path.basename(name).startswith("."):
+            continue
+        path, at = inside(folder, name), name.removesuffix(".npy")
+        if found := _PART.fullmatch(at):
+            parts.setdefault(found[1] or "", []).append(path)
+        else:
+            whole[at] = open_array(path)
     own = {at: joined(paths, len(parts)) for at, paths in parts.items()}
-    return restored({**whole, **own}, _without_parts(_text(folder)), folder)
+    return restored({**whole, **own}, _without_parts(text), shown(folder))
 
 
-def _text(folder: str) -> str:
-    with open_regular(os.path.join(folder, f"{NAME}.json")) as file:
-        return str(file.read(LONGEST_TEXT + 1).decode(errors="replace"))
+def _names_in(folder: str, reach: Place) -> list[str]:
+    """Return the names of the files in a folder and below it, with "/" between folders."""
+    if not is_url(folder):
+        paths = (os.path.join(above, name) for above, _, names in os.walk(folder) for name in names)
+        return [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
+    urls = files_at(reach._replace(url=folder), "find")
+    start, end = inside(folder, "\0").split("\0")
+    return [url[len(start) : len(url) - len(end)] for url in urls]
 
 
 def _without_parts(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from functools import partial
 from typing import Any
 
 from dataview.formats.parts.ahead import one_ahead
 from dataview.formats.parts.counting import Counted, Fact, How, opened_part
-from dataview.formats.parts.listing import Listing
+from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
 from dataview.formats.tables import Name
@@ -18,12 +17,13 @@ from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream
+from dataview.sources import shown
 
 
 class PartSamples(ClosableSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
 
-    All have the columns of the part at `model`.  `first` is the first part, if that was opened.
+    All have the columns of the part `model`.  `first` is the first part, if that was opened.
     """
 
     __slots__ = ("fact", "first", "how", "listing", "model")
@@ -31,7 +31,7 @@ class PartSamples(ClosableSamples):
     restarts = True
 
     def __init__(
-        self, how: How, listing: Listing, model: str, fact: Fact, first: Node | None = None
+        self, how: How, listing: Listing, model: File, fact: Fact, first: Node | None = None
     ) -> None:
         super().__init__(how.opening)
         self.how, self.listing, self.model, self.fact = how, listing, model, fact
@@ -77,15 +77,15 @@ class PartSamples(ClosableSamples):
         """Return the table of one part, behind no rows of the part that all are like."""
         rows, kinds = fact
         file = self.listing.files[number]
-        model = file._replace(name=os.path.relpath(self.model, self.listing.folder))
-        two = Listing(self.listing.folder, (model, file))
+        two = self.listing._replace(files=(self.model, file))
         schemas = (self.fact[1], kinds)
         table = PartsTable(Counted(two, (0, rows), schemas, (0, 1)), self.how)
         for name, kind in table.kinds.items():
             if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
                 raise ValueError(
-                    f"field {'.'.join(name)!r} of {self.listing.path(number)} has missing values, "
-                    f"and that of {self.model} has none, so that the stream has no mask of it; "
+                    f"field {'.'.join(name)!r} of {shown(self.listing.path(number))} has missing "
+                    f"values, and that of {shown(self.listing.path_of(self.model))} has none, so "
+                    "that the stream has no mask of it; "
                     "manifest=True counts all parts first, and knows of all gaps"
                 )
         return table
@@ -100,7 +100,7 @@ def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
     if node is None:
         node = how.open(whole.path(number))  # which says that it has no rows
     is_first = listing.files[:1] == (whole.files[number],)
-    model = whole.path(number)
+    model = whole.files[number]
     samples = PartSamples(how, listing, model, fact, node if is_first else None)
     if not fact[0] or any(kind.depth for kind in fact[1].values()):
         return Stream(samples)

@@ -2,13 +2,16 @@
 
 from dataview.sources.remote.attempts import BrokenOff, repeated
 from dataview.sources.remote.file import RemoteFile, read_up_to
+from dataview.sources.remote.folders import There, files_at, is_pattern, look_at_all
 from dataview.sources.remote.npy import RemoteNpySource, open_remote_npy
 from dataview.sources.remote.places import Place, WholeOnly, place_may_pass, version_in
-from dataview.sources.remote.reading import read_ranges
+from dataview.sources.remote.reading import read_all, read_ranges
 from dataview.sources.remote.urls import (
     WEB,
     check_local,
     file_name,
+    folder_and_name,
+    inside,
     is_url,
     is_web,
     key_of,
@@ -19,8 +22,9 @@ from dataview.sources.remote.urls import (
 from dataview.sources.remote.web import may_pass, refused
 
 __all__ = [
-    "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "WholeOnly", "check_local",
-    "file_name", "is_url", "is_web", "key_of", "local_path", "may_pass", "open_remote_npy",
-    "place_may_pass", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of", "shown",
-    "version_in",
+    "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
+    "check_local", "file_name", "files_at", "folder_and_name", "inside", "is_pattern", "is_url",
+    "is_web", "key_of", "local_path", "look_at_all", "may_pass", "open_remote_npy",
+    "place_may_pass", "read_all", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of",
+    "shown", "version_in",
 ]  # fmt: skip

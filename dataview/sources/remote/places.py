@@ -54,31 +54,31 @@ def read_from_place(place: Place, runs: Sequence[Run]) -> list[bytes]:
 
     def read(system: Any, path: str) -> list[bytes]:
         if place.version is not None:
-            place.check(_info(system, path, place.url)[1])
+            place.check(info_of(system, path, place.url)[1])
         found = (_by_requests if system.async_impl else _by_file)(system, path, runs)
         for run, data in zip(runs, found, strict=True):
             if run is not WHOLE and len(data) != run[1] - run[0]:
                 raise _short(system, path, place, run, len(data))
         return found
 
-    return _repeated(place, read)
+    return attempted(place, read)
 
 
 def look_at_place(place: Place, count: int) -> tuple[bytes, int, str]:
     """Return the first bytes of a file that fsspec reaches, its size, and its version."""
 
     def look(system: Any, path: str) -> tuple[bytes, int, str]:
-        size, version = _info(system, path, place.url)
+        size, version = info_of(system, path, place.url)
         if size is None:
             raise WholeOnly(f"how many bytes {shown(place.url)} has is not known")
         run = 0, min(count, size)
         found = (_by_requests if system.async_impl else _by_file)(system, path, [run])
         return found[0], size, version
 
-    return _repeated(place, look)
+    return attempted(place, look)
 
 
-def _repeated(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
+def attempted(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
     """Make an attempt with the file system of a place, and others while that may help."""
     try:
         return repeated(lambda: _with_system(place, attempt), place_may_pass, place.deadline)
@@ -101,7 +101,7 @@ def _with_system(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
             system.close()
 
 
-def _info(system: Any, path: str, url: str) -> tuple[int | None, str]:
+def info_of(system: Any, path: str, url: str) -> tuple[int | None, str]:
     """Return how many bytes a file has, and its version, as they are now."""
     system.invalidate_cache(path)
     found = system.info(path)

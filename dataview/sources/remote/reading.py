@@ -41,7 +41,12 @@ def read_ranges(
     >>> fsspec.filesystem("memory").rm("/read_ranges")
     """
     place = Place(os.fsdecode(url), storage_options, timeout, deadline)
-    return _read(place, [WHOLE]) if ranges is None else read_from(place, ranges, gap)
+    return [read_all(place)] if ranges is None else read_from(place, ranges, gap)
+
+
+def read_all(place: Place) -> bytes:
+    """Return the bytes of a file at a place."""
+    return _read(place, [WHOLE])[0]
 
 
 def read_from(place: Place, ranges: Iterable[Range], gap: int = GAP) -> list[bytes]:

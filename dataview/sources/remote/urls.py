@@ -56,6 +56,40 @@ def local_path(url: str) -> str | None:
     return path.lstrip("/") if os.name == "nt" else path
 
 
+def in_pieces(url: str) -> tuple[str, str, str]:
+    """Return what stands before the name of a file in a URL, the name, and the archive it is in.
+
+    >>> in_pieces("zip://in/x.npy::s3://bucket/x.zip")
+    ('zip://', 'in/x.npy', '::s3://bucket/x.zip')
+    """
+    start = url.index("://") + 3 if "://" in url else 0
+    name, sign, archive = url[start:].partition("::")
+    return url[:start], name, sign + archive
+
+
+def inside(folder: str, name: str) -> str:
+    """Return the path or the URL of a file in a folder.
+
+    >>> inside("zip://in::s3://bucket/x.zip", "x.npy"), inside("/a", "x.npy")
+    ('zip://in/x.npy::s3://bucket/x.zip', '/a/x.npy')
+    """
+    if not is_url(folder):
+        return os.path.join(folder, name)
+    scheme, above, archive = in_pieces(folder)
+    return scheme + "/".join(filter(None, [above.rstrip("/"), name])) + archive
+
+
+def folder_and_name(url: str) -> tuple[str, str]:
+    """Return the folder of a file elsewhere, and its name in it: what `inside` joins.
+
+    >>> folder_and_name("zip://in/x.npy::s3://bucket/x.zip")
+    ('zip://in::s3://bucket/x.zip', 'x.npy')
+    """
+    scheme, path, archive = in_pieces(url)
+    above, _, name = path.rpartition("/")
+    return scheme + above + archive, name
+
+
 def shown(url: str) -> str:
     """Return a URL for a message, without a password.
 
