@@ -717,6 +717,25 @@ def test_callbacks_get_what_is_delivered():
     assert seen == [("all", "array", ((2, 3), (2, 3), images)), ("label", "array", (2, 3))]
 
 
+def test_one_sample_is_not_taken_for_a_batch():
+    members = dv.View(x=np.zeros((5, 4)), y=[0, 1, 2, 0, 1], w=[[0, 1]] * 5)
+    windows = dv.View(np.zeros((5, 6)), x=np.s_[:4], y=np.s_[4], w=np.s_[4:])
+    for d in (members, windows):
+        for space, name in ((VectorSpace(1), "x"), (Conv2DSpace((1, 1), 1), "x")):
+            with pytest.raises(
+                ValueError, match=r"'x'.*the view is one sample.*d\[n:n\+1\] is a b"
+            ):
+                d[2]._get((space, name))
+        assert d[2:3]._get((VectorSpace(4), "x"))._shape() == (1, 4)
+        assert dv.View(x=d[2].x)._get((VectorSpace(1), "x"))._shape() == (4, 1)
+    labels = members[1]._get((IndexSequenceSpace(2), "w"))  # a batch is one sample
+    assert labels().tolist() == [[0], [1]]
+    lone = dv.View(x=np.zeros((5, 4)), number=3)  # all axes of the space are there
+    assert lone._get((VectorSpace(4), "x"))._shape() == (5, 4)
+    uneven = dv.View(x=np.zeros(5), z=np.zeros(3), _driver="x")
+    assert uneven._get((VectorSpace(1), "z"))._shape() == (3, 1)
+
+
 def test_sequences_filled_up():
     rows = [[1, 2], [], [3, 4, 5]]
     d = dv.View(w=rows, _spaces={"w": SequenceSpace(IndexSpace(9, 1))})

@@ -122,10 +122,11 @@ class ArraySpace(Space):
         """Return what may help with a batch of another shape."""
         if len(shape) == 1 and self.extents == (None, 1):
             return "; batch[:, None] makes it a column"
+        if shape == self.row_shape:
+            more = f"np.expand_dims(batch, {self._place})" if self._place else "batch[None]"
+            return f"; {more} is a batch of this one sample"
         if self._place or len(shape) == len(self.extents):
             return ""
-        if shape == self.row_shape:
-            return "; batch[None] is a batch of this one sample"
         if [n for n in shape[1:] if n != 1] == [n for n in self.row_shape if n != 1]:
             return f"; batch.reshape{(-1, *self.row_shape)} has them"
         return ""

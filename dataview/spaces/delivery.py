@@ -28,7 +28,7 @@ from dataview.spaces.fields import (
 )
 from dataview.spaces.mapping import DataSpecsMapping
 from dataview.spaces.padded import check_padded, padded
-from dataview.spaces.sequences import SequenceSpace
+from dataview.spaces.sequences import OneSequence, SequenceSpace
 from dataview.spaces.vector import densely
 
 DELIVERED = How(options=False)
@@ -38,7 +38,9 @@ DELIVERED = How(options=False)
 class Delivery:
     """What makes of a batch of each source, an array or a node, what specifications ask for.
 
-    `fields` returns the node of a source of the whole dataset, None for one that it does not have.
+    `fields` returns the node of a source of the whole dataset, None for one that it does not have,
+    and `has_rows` whether the rows of a source are those of the dataset: if this is one sample, its
+    fields have none.
     What does not fit is an error here, before anything is read, as far as shapes and dtypes are
     known; of what a function of the user makes of the fields, nothing is known (`remakes`).
     """
@@ -49,6 +51,7 @@ class Delivery:
         fields: Callable[[str], Node | None],
         in_arrays: bool = False,
         remakes: bool = False,
+        has_rows: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self.mapping = DataSpecsMapping(specs)
         self._has_callbacks = self.mapping.specs.space.has_callbacks
@@ -59,6 +62,7 @@ class Delivery:
         kind = _StepOfMade if remakes else _Step
         self._steps = [kind(name, space, found[name]) for space, name in self.mapping.unique]
         for step in self._steps:
+            step.has_rows = has_rows(step.source)
             step.check(in_arrays)
         names = [step.source for step in self._steps]
         self._several = {name for name in names if names.count(name) > 1}
@@ -121,6 +125,9 @@ class _Taken(NamedTuple):
 class _Step:
     """The step from rows of one source to batches of one space."""
 
+    has_rows = True
+    """Whether the first axis of the source surely counts samples."""
+
     def __init__(self, source: str, space: Space, node: Any) -> None:
         self.source = source
         self.space = space
@@ -150,7 +157,7 @@ class _Step:
                 check_padded(node, stored, space, self.how)
             else:
                 rows = layout.expanded(node.one, 0) if is_stream else _with_end(node)
-                _as_space(_as_batch(rows, stored), stored, space, self.how)
+                _as_space(self._as_batch(rows, stored), stored, space, self.how)
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
@@ -166,8 +173,20 @@ class _Step:
                 return self.space.declared_on(padded(rows, taken.space, self.space, how), None)
             if isinstance(rows, Stream) and rows.passes:
                 return _of_stream(rows, taken.space, self.space, how)
-            found = _as_space(_as_batch(rows, taken.space), taken.space, self.space, how)
+            found = _as_space(self._as_batch(rows, taken.space), taken.space, self.space, how)
         return found if type(found) is np.ndarray else self.space.declared_on(found, rows)
+
+    def _as_batch(self, rows: Any, space: Space) -> Any:
+        """Return rows of a field in the shape that a space, rows first, has."""
+        found = _as_batch(rows, space)
+        if self.has_rows or found is rows or isinstance(space, OneSequence):
+            return found
+        raise ValueError(
+            f"the view is one sample, so that the first axis of {self.source!r} need not count "
+            f"samples, and a batch of {space!r} has {len(space.extents)} axes "
+            f"({', '.join(space.roles)}); d[n:n+1] is a batch of one sample, dv.View(name=field) "
+            "has a row for each place of the first axis"
+        )
 
 
 class _StepOfMade(_Step):

@@ -222,7 +222,11 @@ def _delivery(view: Any, spec: Any, remakes: bool = False, **how: bool) -> space
     def of(name: str) -> Node | None:
         return None if remakes and name not in view._fields() else node_of(view._field(name))
 
-    return spaces.Delivery(spec, of, remakes=remakes, **how)
+    def has_rows(name: str) -> bool:
+        field = node_of(view).fields.named.get(name)
+        return field is None or field.follows_rows or getattr(field, "axes", ()) is None
+
+    return spaces.Delivery(spec, of, remakes=remakes, has_rows=has_rows, **how)
 
 
 def _late_labels(view: Any, by: Any) -> Node:
