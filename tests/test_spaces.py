@@ -26,6 +26,7 @@ from dataview.spaces import (
     VectorSequenceSpace,
     VectorSpace,
 )
+from dataview.spaces.base import ROLES
 from oracle import check_same, examples, keys
 
 ORDERS = list(itertools.permutations(("b", 0, 1, "c")))
@@ -462,6 +463,40 @@ def test_the_layout_of_what_comes_out(given, source, target, expected):
         source.format_as(dv.View(batch), target, argmax=True)(),
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["U1", "S1", "O", "M8[D]", "m8[s]", "V4"])
+@pytest.mark.parametrize(
+    "space",
+    [VectorSpace(2), Conv1DSpace(1, 2), VectorSequenceSpace(2), SequenceSpace(VectorSpace(2))],
+)
+def test_what_is_no_number_is_in_no_space(space, dtype):
+    batch = np.zeros(space.get_origin_batch(1, "f8")[0].shape, dtype)[None]
+    if isinstance(space, SequenceSpace):
+        batch = np.zeros((1, 1, 2), dtype), np.ones((1, 1))
+    viewed = tuple(map(dv.View, batch)) if isinstance(batch, tuple) else dv.View(batch)
+    for check in (
+        lambda: space.np_validate(batch),
+        lambda: space.validate(viewed),
+        lambda: CompositeSpace((space,)).np_validate((batch,)),
+        lambda: space.np_format_as(batch, space),
+    ):
+        with pytest.raises(TypeError, match=r"holds numbers; got .*makes"):
+            check()
+    with pytest.raises(TypeError, match="dtype= is one of numbers"):
+        space.with_dtype(dtype)
+
+
+def test_a_row_with_nan_has_no_largest_number():
+    batch = np.array([[0.0, 1.0, 0.0, 2.0], [1.0, 0.0, np.nan, 3.0]])
+    whole = VectorSpace(4)
+    for target in (IndexSpace(4, 1), IndexSpace(2, 2)):
+        for each in (batch, dv.View(batch), batch.astype("c8")):
+            with pytest.raises(ValueError, match="row 1 has NaN"):
+                np.asarray(whole.format_as(each, target, argmax=True))
+    assert whole.np_format_as(batch[:1], IndexSpace(2, 2), argmax=True).tolist() == [[1, 1]]
+    with pytest.raises(ValueError, match="row 1 has NaN"):
+        IndexSpace(4, 1).undo_np_format_as(batch, whole)
 
 
 def test_sparse_vectors():
@@ -938,7 +973,9 @@ def test_the_roles_of_axes(space, roles):
     assert len(space.extents) == len(space.roles)
     for axis, role in enumerate(space.roles):
         assert space.axis_of(role) == axis
-    assert space.axis_of("smell") is None
+    assert all(space.axis_of(role) is None for role in {*ROLES} - {*space.roles})
+    with pytest.raises(ValueError, match=r"one of the roles batch, .*'row'; did you mean 'rows'"):
+        space.axis_of("row")
 
 
 @given(st.data())

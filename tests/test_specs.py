@@ -166,6 +166,8 @@ def test_a_misfit_of_width_when_data_are_asked_for():
             "a tuple of 2 sources; got \\[",
         ),
         (VECTORS, ("f", "g"), TypeError, "a tuple of sources needs a CompositeSpace"),
+        (VECTORS, ("f",), TypeError, "got \\('f',\\).*, and 'f' is the name alone"),
+        (CompositeSpace((VECTORS,)), (("f",),), TypeError, r"at \[0\]; got \('f',\)"),
         (VECTORS, 3, TypeError, "is the name of a field; got 3"),
         (VECTORS, "", ValueError, "'' is the source of NullSpace"),
         (NullSpace(), "f", ValueError, "'' is the source of NullSpace"),
@@ -181,8 +183,8 @@ def test_pairs_that_are_none(space, source, error, text):
 
 
 def test_a_pair_is_a_value():
-    spec = DataSpecs(VECTORS, ("features",))
-    assert spec == (VECTORS, "features")  # as Pylearn2 takes it
+    spec = DataSpecs(VECTORS, "features")
+    assert spec == (VECTORS, "features")
     assert pickle.loads(pickle.dumps(spec)) == spec
     assert {spec: 1}[(VECTORS, "features")] == 1
     assert (spec.space, spec.source) == tuple(spec)
@@ -299,6 +301,17 @@ def test_nothing_anywhere():
     assert empty.nest(NullSpace()) == NullSpace()
 
 
+def test_a_composite_of_nothing():
+    space = CompositeSpace(())
+    for mapping, nested in (
+        (DataSpecsMapping((space, ())), ()),
+        (DataSpecsMapping((CompositeSpace((space,)), ((),))), ((),)),
+    ):
+        assert mapping.flatten(nested) == mapping.flatten(nested, return_tuple=True) == ()
+        assert mapping.nest(mapping.flatten(nested)) == nested
+    assert dv.View(x=[1])._get((space, ())) == ()
+
+
 HEARD = VectorSpace(10, validate_callbacks=[repr])
 LEAVES = st.sampled_from(
     [
@@ -325,6 +338,8 @@ def test_flatten_and_nest_are_inverse(tree):
     count = mapping.n_unique_specs
     assert mapping.nest(mapping.flatten(source)) == source
     assert mapping.nest(mapping.flatten(space)) == space
+    numbers = mapping.nest(tuple(range(count)))
+    assert mapping.nest(mapping.flatten(numbers)) == numbers
     for values in (
         range(count),
         map(np.full, [3] * count, range(count)),

@@ -14,8 +14,24 @@ from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.base import SPACE, Callback, How, Space, Step, itself, plain_of_batch
+from dataview.spaces.base import (
+    SPACE,
+    Callback,
+    How,
+    Space,
+    Step,
+    is_number,
+    itself,
+    plain_of_batch,
+)
 from dataview.spaces.batch import Extents
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """Return how numbers are made of what is none."""
+    if dtype.kind in "SUT":
+        return "view._codes() makes labels of texts"
+    return "view._astype(dtype), or _map(function), makes numbers of it"
 
 
 class ArraySpace(Space):
@@ -55,7 +71,13 @@ class ArraySpace(Space):
         place = self._place
         if shape[:place] + shape[place + 1 :] != self.row_shape:
             self._check_lengths(shape, where)
-        if self.dtype is not None and batch.dtype != self.dtype and batch.dtype is not None:
+        dtype = batch.dtype
+        if dtype is None:
+            return
+        if self.dtype is None:
+            if not is_number(dtype):
+                raise TypeError(f"{where}: {self!r} holds numbers; got {dtype}; {_remedy(dtype)}")
+        elif dtype != self.dtype:
             self._check_dtype(batch, where)
 
     def size_if_valid(self, batch: Any) -> int | None:
@@ -65,7 +87,8 @@ class ArraySpace(Space):
         shape, place = batch.shape, self._place
         if shape[:place] + shape[place + 1 :] != self.row_shape or len(shape) == place:
             return None
-        return shape[place] if self.dtype is None or batch.dtype == self.dtype else None
+        is_of_it = is_number(batch.dtype) if self.dtype is None else batch.dtype == self.dtype
+        return shape[place] if is_of_it else None
 
     def _check_lengths(self, shape: Extents, where: str) -> None:
         for axis, (own, wanted) in enumerate(zip(shape, self.extents, strict=True)):
@@ -113,7 +136,7 @@ class ArraySpace(Space):
                 "would lose what they hold; convert the data first"
             ) from None
         except OverflowError as error:
-            raise OverflowError(f"{where}: {error}, the dtype of {self!r}") from None
+            raise OverflowError(f"{where}, as {self!r}: {error}") from None
 
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if an array holds what the space has no place for."""

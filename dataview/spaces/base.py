@@ -28,6 +28,9 @@ _EARLIER = MappingProxyType(
 )
 """What to write here for methods of Pylearn2's spaces."""
 
+ROLES = ("batch", "features", "rows", "columns", "channels", "time", "labels")
+"""What an axis of a batch can be."""
+
 _unnamed = itertools.count(1)
 
 
@@ -252,7 +255,7 @@ shape (2, 2)
     """The shape of a batch, None for the number of its samples."""
 
     roles: tuple[str, ...] = ()
-    """What each axis is: batch, features, rows, columns, channels, time or labels."""
+    """What each axis is, each one of `ROLES`."""
 
     @property
     def rows_first(self) -> Space:
@@ -266,6 +269,10 @@ shape (2, 2)
 
     def axis_of(self, role: str) -> int | None:
         """Return the number of the axis that has a role, None if none has."""
+        if role not in ROLES:
+            raise ValueError(
+                f"an axis has one of the roles {', '.join(ROLES)}; got {role!r}{hint(role, ROLES)}"
+            )
         return self.roles.index(role) if role in self.roles else None
 
     def get_batch_axis(self) -> int:
@@ -381,7 +388,14 @@ def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
             f"dtype= is one of NumPy's, or None for any; got {dtype!r}"
             + ("; name the one that it stands for" if dtype == "floatX" else "")
         ) from error
+    if not is_number(found):
+        raise TypeError(f"dtype= is one of numbers, or None for any; got {found}")
     return found
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype are numbers, of NumPy or, as bfloat16, of another library."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def checked_size(name: str, value: Any) -> int:

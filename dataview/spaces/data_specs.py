@@ -85,11 +85,13 @@ def checked_source(space: Any, source: Any, place: str) -> Source:
         )
     if isinstance(space, CompositeSpace):
         return _checked_sources(space, source, place, where)
-    if isinstance(source, tuple) and len(source) == 1 and isinstance(source[0], str):
-        source = source[0]
     if not isinstance(source, str):
         wanted = "''" if isinstance(space, NullSpace) else "the name of a field"
-        remedy = "; a tuple of sources needs a CompositeSpace" if isinstance(source, tuple) else ""
+        remedy = ""
+        if isinstance(source, tuple):
+            remedy = "; a tuple of sources needs a CompositeSpace"
+        if isinstance(source, tuple) and len(source) == 1 and isinstance(source[0], str):
+            remedy += f", and {source[0]!r} is the name alone"
         raise TypeError(f"the source of {space!r} is {wanted}{where}; got {source!r}{remedy}")
     if isinstance(space, NullSpace) != (source == ""):
         raise ValueError(

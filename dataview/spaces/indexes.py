@@ -180,7 +180,16 @@ class Largest(RowStep):
         """Return the labels of some rows."""
         length = values.shape[1] // self.dim
         parts = values.reshape(len(values), self.dim, length)
-        return np.asarray(parts.argmax(axis=2).astype(self.dtype))
+        found = parts.argmax(axis=2)
+        if values.dtype.kind in "fc":
+            lost = np.isnan(np.take_along_axis(parts, found[..., None], axis=2)).any(axis=(1, 2))
+            if lost.any():
+                row = int(lost.argmax())
+                raise ValueError(
+                    f"the batch: row {row if numbers is None else numbers[row]} has NaN, of which "
+                    "no number is the largest; fill it before, as np.where(np.isnan(x), 0, x) does"
+                )
+        return np.asarray(found.astype(self.dtype))
 
     def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of labels of a row."""

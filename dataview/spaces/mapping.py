@@ -69,7 +69,7 @@ class DataSpecsMapping:
         if isinstance(nested, Space):
             return CompositeSpace(found) if found else NullSpace()
         if not found:
-            return "" if _has_text(nested) else None
+            return "" if _has_text(nested) else () if isinstance(nested, tuple) else None
         return tuple(found)
 
     def _gather(self, nested: Any, tree: Any, place: str, found: list[Any]) -> None:
