@@ -272,6 +272,21 @@ def test_each_chunk_is_read_once_for_an_epoch_of_a_chunk_permutation():
     assert sum(read[-63:]) == 500 and max(read[-63:]) == 8
 
 
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("batch", [1, 7, 100, 500])
+def test_rows_of_kept_chunks_are_those_of_the_order(batch, workers, tmp_path):
+    """Also where a batch needs more chunks than are kept, and more than there is room for."""
+    view = rows_in(chunked("zarr", tmp_path))
+    sampler = dv.samplers.chunk_permutation(pool=2)
+    expected = dv.View(ROWS)._loader(
+        batch, sampler=dv.samplers.chunk_permutation(pool=2, rows=30), seed=4
+    )
+    loader = view._loader(batch, sampler=sampler, seed=4, workers=workers)
+    for _ in range(2):
+        for found, wanted in zip(loader, expected, strict=True):
+            assert np.array_equal(found(), wanted())
+
+
 def test_kept_chunks_are_read_anew_after_a_write(tmp_path):
     v = rows_in(chunked("zarr", tmp_path), "r+")
     loader = v._loader(10, sampler="chunk-permutation", seed=0)

@@ -261,6 +261,7 @@ def boxed(index: Index, axes: int) -> tuple[Index, Index]:
     >>> box.maps[0].values, rest.maps[0].values
     (array([2, 7]), array([1, 0, 1]))
     """
+    rest: Map
     lengths: list[int] = []
     maps: list[Map] = []
     within: list[Map] = []
@@ -278,10 +279,14 @@ def boxed(index: Index, axes: int) -> tuple[Index, Index]:
             over = axes_of(map_)
             alone = renumbered(Index(index.shape, [map_]), over)
             found = positions(alone.maps[0], alone.shape)
-            numbers, places = np.unique(found, return_inverse=True)
+            if found.ndim == 1 and (found[1:] > found[:-1]).all():  # as the box has them
+                numbers, rest = found, Affine(0, ((over[0], 1),))
+            else:
+                numbers, places = np.unique(found, return_inverse=True)
+                rest = Array(places.reshape(alone.shape), over)
             lengths.append(len(numbers))
             maps.append(Array(numbers, (axis,)))
-            within.append(Array(places.reshape(alone.shape), over))
+            within.append(rest)
     return Index(lengths, maps), Index(index.shape, within)
 
 

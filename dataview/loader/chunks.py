@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,22 @@ def has_chunks(node: Node) -> bool:
     return is_read and all(part.deterministic for part in parts)
 
 
+class _Held:
+    """Chunks in the slots of one array, so that rows of several are taken in one call."""
+
+    __slots__ = ("free", "rows", "slots")
+
+    def __init__(self, count: int) -> None:
+        self.free = list(range(count))
+        self.slots: OrderedDict[int, int] = OrderedDict()
+        self.rows: np.ndarray = np.empty(0)
+
+    def forget(self, most: int) -> None:
+        """Keep at most so many chunks, those used last."""
+        while len(self.slots) > most:
+            self.free.append(self.slots.popitem(last=False)[1])
+
+
 class KeptChunks:
     """Reads rows by whole chunks of `length` rows; up to `most` chunks are kept, those used last.
 
@@ -32,7 +47,7 @@ class KeptChunks:
     share it; each process reads its own.
     """
 
-    __slots__ = ("__weakref__", "count", "kept", "length", "lock", "most", "read", "sources")
+    __slots__ = ("__weakref__", "count", "held", "length", "lock", "most", "read", "sources")
 
     def __init__(
         self, node: Node, read: Callable[[np.ndarray], Any], length: int, most: int
@@ -40,45 +55,47 @@ class KeptChunks:
         self.read, self.length, self.most = read, length, most
         self.count = int(node.count or 0)
         self.sources = [part.source for part in below([node]) if isinstance(part, Stored)]
-        self.kept: OrderedDict[int, np.ndarray] = OrderedDict()
+        self.held = self._none()
         self.lock = threading.Lock()
         listen(self)
+
+    def _none(self) -> _Held:
+        return _Held(2 * self.most)  # a batch may begin in some chunks and end in as many others
 
     def written(self, is_changed: Callable[[Source], bool]) -> None:
         """Forget all chunks if a source of them was changed."""
         if any(map(is_changed, self.sources)):
-            self.kept = OrderedDict()  # what is being read goes into the old one
+            self.held = self._none()  # what is being read goes into the old one
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return rows by their numbers, in an array of their own."""
         numbers = np.asarray(rows)
-        if not len(numbers):
+        chunks, which = np.unique(numbers // self.length, return_inverse=True)
+        if not 0 < len(chunks) <= 2 * self.most:  # so scattered are rows of no chunk-wise order
             return np.asarray(self.read(numbers))
-        chunks = numbers // self.length
-        order = chunks.argsort(kind="stable")
-        ordered = chunks[order]
-        cuts = (ordered[1:] != ordered[:-1]).nonzero()[0] + 1
-        ends = [0, *cuts.tolist(), len(order)]  # np.split would take most of the time of a batch
-        groups = [order[start:stop] for start, stop in pairwise(ends)]
-        needed = ordered[ends[:-1]].tolist()
-        blocks = self._blocks(needed)
-        found = np.empty((len(numbers), *blocks[0].shape[1:]), blocks[0].dtype)
-        for chunk, group, block in zip(needed, groups, blocks, strict=True):
-            found[group] = block[numbers[group] - chunk * self.length]
+        with self.lock:
+            held = self.held
+            slots = self._slots(held, chunks.tolist())
+            found: np.ndarray = held.rows.take(
+                (slots - chunks)[which] * self.length + numbers, axis=0
+            )
         return found
 
-    def _blocks(self, needed: list[int]) -> list[np.ndarray]:
-        """Return chunks by their numbers; those that are not kept are read together."""
-        kept = self.kept
-        with self.lock:
-            missing = [chunk for chunk in needed if chunk not in kept]
-            for chunk, block in zip(missing, self._read(missing), strict=True):
-                kept[chunk] = block
-            for chunk in needed:
-                kept.move_to_end(chunk)
-            found = [kept[chunk] for chunk in needed]
-            while len(kept) > self.most:
-                kept.popitem(last=False)
+    def _slots(self, held: _Held, needed: list[int]) -> np.ndarray:
+        """Return where chunks are held, by their numbers; those that are not are read together."""
+        missing = [chunk for chunk in needed if chunk not in held.slots]
+        for chunk in needed:
+            if chunk in held.slots:
+                held.slots.move_to_end(chunk)
+        held.forget(2 * self.most - len(missing))
+        for chunk, block in zip(missing, self._read(missing), strict=True):
+            if held.rows.shape[1:] != block.shape[1:] or held.rows.dtype != block.dtype:
+                held.rows = np.empty((2 * self.most * self.length, *block.shape[1:]), block.dtype)
+            slot = held.free.pop()
+            held.rows[slot * self.length :][: len(block)] = block
+            held.slots[chunk] = slot
+        found = np.array([held.slots[chunk] for chunk in needed])
+        held.forget(self.most)
         return found
 
     def _read(self, chunks: list[int]) -> list[np.ndarray]:

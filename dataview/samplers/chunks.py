@@ -58,6 +58,7 @@ class _Pools:
         lengths[self.order == chunks - 1] -= chunks * length - count
         self.reached = np.cumsum(lengths)
         self.pools = np.append(self.reached[pool - 1 : -1 : pool], count)
+        self.last: tuple[int, Permutation] | None = None
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         numbers = np.searchsorted(self.pools, positions, side="right")
@@ -65,8 +66,15 @@ class _Pools:
         for number in np.unique(numbers).tolist():
             here = numbers == number
             start = int(self.pools[number - 1]) if number else 0
-            mixed = Permutation(int(self.pools[number]) - start, *self.key, "rows", number)
+            mixed = self._mixed(number, int(self.pools[number]) - start)
             found[here] = start + mixed(positions[here] - start)
         place = np.searchsorted(self.reached, found, side="right")
         starts = np.append(0, self.reached)[place]
         return np.asarray(self.order[place] * self.length + found - starts)
+
+    def _mixed(self, pool: int, count: int) -> Permutation:
+        """Return the order of the rows of a pool; the next positions are most often of the same."""
+        last = self.last
+        if last is None or last[0] != pool:
+            last = self.last = pool, Permutation(count, *self.key, "rows", pool)
+        return last[1]
