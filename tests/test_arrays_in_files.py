@@ -380,6 +380,64 @@ def test_tensors_of_torch_are_fields_and_what_is_beside_them_metadata(tmp_path):
 
 
 @pytest.mark.clients
+def test_tensors_of_torch_are_read_from_where_they_lie(tmp_path):
+    import torch
+
+    base = torch.arange(24.0).reshape(2, 3, 4)
+    made = {
+        "turned": base.permute(2, 0, 1), "steps": base[:, ::2, 1:3], "one": torch.tensor(True),
+        "none": base[:0], "spread": base[:1].expand(2, 3, 4), "half": base.to(torch.bfloat16).mT,
+        "negative": (base * 1j).conj().imag,
+    }  # fmt: skip
+    torch.save(made, tmp_path / "a.pt")
+    d = dv.open(tmp_path / "a.pt")
+    for name, tensor in made.items():
+        found = d._field(name)()
+        assert np.array_equal(found.astype("f8"), tensor.double().numpy()), name
+    assert np.array_equal(d.turned[::-2, 0, [1, 0]](), made["turned"].numpy()[::-2, 0, [1, 0]])
+    assert "a.pt (r)" in repr(d) and "23" not in repr(d)
+
+
+@pytest.mark.clients
+def test_a_file_of_torch_that_was_written_anew_is_read_anew_or_refused(tmp_path):
+    import torch
+
+    path = tmp_path / "a.pt"
+    torch.save({"w": torch.zeros(300, 300), "b": torch.ones(2)}, path)
+    d = dv.open(path)
+    assert d.w._sum()() == 0
+    torch.save({"w": torch.ones(300, 300), "b": torch.ones(2).int()}, path)
+    assert (d.w[5:7]() == 1).all()
+    with pytest.raises(ValueError, match=r"a\.pt has changed since it was opened: it held"):
+        d.b()
+    torch.save({"w": torch.ones(3, 3)}, path)
+    for view in (d.w, d.b):
+        with pytest.raises(ValueError, match=r"a\.pt has changed since it was opened"):
+            view()
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("way", ["as it is", "packed", "old"])
+def test_files_of_torch_are_closed(way, tmp_path):
+    import torch
+
+    path, made = tmp_path / "a.pt", {"x": torch.arange(6.0).reshape(2, 3)}
+    torch.save(made, path, _use_new_zipfile_serialization=way != "old")
+    if way == "packed":
+        with zipfile.ZipFile(path) as found:
+            members = {name: found.read(name) for name in found.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, raw in members.items():
+                packed.writestr(name, raw)
+    with dv.open(path) as d:
+        again = pickle.loads(pickle.dumps(d.x))
+        assert d.x().tolist() == again().tolist() == [[0, 1, 2], [3, 4, 5]]
+        x = d.x[1:]
+    with pytest.raises(ValueError, match=r"a\.pt was closed"):
+        x()
+
+
+@pytest.mark.clients
 def test_what_may_run_code_is_never_loaded_by_torch(tmp_path, monkeypatch):
     import torch
 

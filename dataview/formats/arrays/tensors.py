@@ -7,15 +7,27 @@ import importlib
 import json
 import math
 import struct
+import sys
+import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
-from dataview.formats.contents import DEEPEST, NotData, as_meta, tree, with_arrays, without_arrays
+from dataview.formats.contents import (
+    DEEPEST,
+    LateSource,
+    NotData,
+    as_meta,
+    tree,
+    with_arrays,
+    without_arrays,
+)
 from dataview.formats.handles import Claim
-from dataview.plan.build import stored
+from dataview.index import Affine, Index
+from dataview.plan.build import elementwise, select, stored
 from dataview.plan.node import Node
 from dataview.sources import (
     ArraySource,
@@ -24,6 +36,7 @@ from dataview.sources import (
     NpyFile,
     NpySource,
     Opening,
+    Source,
     check_array,
     check_writable,
     open_regular,
@@ -205,26 +218,6 @@ def _header(told: Mapping[str, Any], name: str, begin: int) -> Header:
 # --- torch ---------------------------------------------------------------------------------------
 
 
-class TensorSource(ArraySource):
-    """A tensor in a file of torch, whose pages are read when they are needed.
-
-    Its pickle has the path of the file, and the way to the tensor there.
-    """
-
-    __slots__ = ("place", "way")
-
-    def __init__(self, array: np.ndarray, place: str = "", way: tuple[Any, ...] = ()) -> None:
-        super().__init__(array)
-        self.place, self.way = place, way
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _tensor_again, (self.place, self.way)
-
-    def describe(self) -> str:
-        """Name the file."""
-        return f"{self.place} (r)"
-
-
 def open_torch(path: str, mode: str, claim: Claim | None = None) -> Node:
     """Return the record of the tensors that torch has saved; numbers and texts are metadata."""
     if mode != "r":
@@ -233,18 +226,23 @@ def open_torch(path: str, mode: str, claim: Claim | None = None) -> Node:
             f"keep tensors in a .safetensors file; got {mode!r}"
         )
     try:
-        return with_arrays(path, _Tensors(path).node(_loaded(path), ()))
+        return with_arrays(path, _Tensors(Opening(path, claim)).node(*_loaded(path), ()))
     except NotData as reason:
         raise ValueError(f"{path} {reason}") from None
 
 
-def _loaded(path: str) -> Any:
-    """Return what is in a file of torch, which runs no code from there."""
+def _loaded(path: str) -> tuple[Any, FileState]:
+    """Return what is in a file of torch, which runs no code from there, and the file's state.
+
+    Tensors come without their data, which are read later from where they lie in the file.  What
+    packed files have, and those of old versions, comes whole.
+    """
     torch = import_library("torch", "torch")
     with open_regular(path) as file:
-        is_zip = file.read(2) == b"PK"  # the form of before has no pages of tensors
+        state = state_of(file)
+        device = "meta" if _is_unpacked(file) else "cpu"
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        return torch.load(path, map_location=device, weights_only=True), state
     except Exception as error:  # of any class: the file may say anything
         text = shortened(str(error).partition(". ")[0])
         raise ValueError(
@@ -254,31 +252,36 @@ def _loaded(path: str) -> Any:
         ) from error
 
 
-def _tensor_again(path: str, way: tuple[Any, ...]) -> TensorSource:
-    found = _loaded(path)
-    for step in way:
-        found = found[step]
-    return TensorSource(_array(found), path, way)
+def _is_unpacked(file: Any) -> bool:
+    """Whether a file of torch has the bytes of its tensors as they are in memory."""
+    try:
+        with zipfile.ZipFile(file) as found:
+            members = found.infolist()
+            order = [one.filename for one in members if one.filename.endswith("/byteorder")]
+            is_ours = all(found.read(name) == sys.byteorder.encode() for name in order)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
+        return False  # torch says what is wrong
+    return is_ours and all(one.compress_type == zipfile.ZIP_STORED for one in members)
 
 
 class _Tensors:
     """The containers of a file as records, each of them once."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
         self.known: dict[int, Node] = {}
 
-    def node(self, found: Any, way: tuple[Any, ...]) -> Node:
+    def node(self, found: Any, state: FileState, way: tuple[Any, ...]) -> Node:
         """Return the node of a tensor, or of what holds tensors."""
         if not isinstance(found, (Mapping, list, tuple)):
-            return stored(TensorSource(_array(found), self.path, way))
+            return self.tensor(found, state, way)
         if len(way) > DEEPEST:
             raise NotData(f"lies more than {DEEPEST} groups deep")
         if id(found) not in self.known:
-            self.known[id(found)] = self.record(found, way)
+            self.known[id(found)] = self.record(found, state, way)
         return self.known[id(found)]
 
-    def record(self, found: Any, way: tuple[Any, ...]) -> Node:
+    def record(self, found: Any, state: FileState, way: tuple[Any, ...]) -> Node:
         """Return the record of a mapping, or of a list, whose fields are numbers."""
         parts: dict[str, Node] = {}
         lost: dict[str, str] = {}
@@ -288,29 +291,117 @@ class _Tensors:
                 meta[str(key)] = as_meta(part)
                 continue
             try:
-                parts[str(key)] = self.node(part, (*way, key))
+                parts[str(key)] = self.node(part, state, (*way, key))
             except NotData as reason:
                 lost[str(key)] = str(reason)
         if way and not parts:
             raise NotData(without_arrays(tree(parts, lost, meta)))
         return tree(parts, lost, meta)
 
+    def tensor(self, tensor: Any, state: FileState, way: tuple[Any, ...]) -> Node:
+        """Return the node of a tensor, whose data lie in the file or came whole."""
+        dtype = _dtype_of(tensor)
+        if tensor.device.type != "meta":
+            return stored(WholeTensor(tuple(tensor.shape), dtype, self.opening, way))
+        header = _lying(tensor, dtype, self.opening.path, state)
+        find = functools.partial(_found_again, way)
+        file = NpyFile(self.opening.path, "r", header, self.opening, state, find)
+        node = _strided(stored(NpySource(file)), tensor)
+        for is_so, ufunc in ((tensor.is_conj(), np.conjugate), (tensor.is_neg(), np.negative)):
+            node = elementwise(ufunc, (node,))[0] if is_so else node
+        return node
 
-def _array(tensor: Any) -> np.ndarray:
-    """Return a tensor as an array that cannot be changed."""
+
+def _dtype_of(tensor: Any) -> np.dtype[Any]:
+    """Return the dtype of a plain tensor, as NumPy has it."""
     torch = import_library("torch", "torch")
     if not isinstance(tensor, torch.Tensor):
         raise NotData(f"is no tensor: {type(tensor).__name__}")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise NotData(f"is no plain tensor: {tensor.layout}, {tensor.dtype}")
     name = str(tensor.dtype).removeprefix("torch.")
+    if name in LACKING.values():
+        return _lacking(name, name)
     try:
-        plain = tensor.detach().resolve_conj().resolve_neg()
-        if name in LACKING.values():
-            raw = torch.uint8 if plain.element_size() == 1 else torch.int16
-            found = plain.view(raw).numpy().view(_lacking(name, name))
-        else:
-            found = plain.numpy()
-    except (TypeError, RuntimeError) as error:  # sparse, quantised, without data
+        dtype: np.dtype[Any] = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+    except (TypeError, RuntimeError) as error:
         raise NotData(f"is no plain tensor: {shortened(str(error))}") from None
-    frozen: np.ndarray = found.view()
+    return dtype
+
+
+def _lying(tensor: Any, dtype: np.dtype[Any], path: str, state: FileState) -> Header:
+    """Return where the elements of a tensor lie, in the order of the file, and how many."""
+    storage = tensor.untyped_storage()
+    if not hasattr(storage, "_checkpoint_offset"):
+        raise NotData("lies where this version of torch does not tell; upgrade torch")
+    begin = storage._checkpoint_offset + tensor.storage_offset() * dtype.itemsize
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    if not tensor.is_contiguous():
+        steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
+        shape = (sum(steps) + 1,) if min(shape) else (0,)
+    header = Header(shape, False, dtype, begin)
+    if header.end > min(state.size, storage._checkpoint_offset + storage.nbytes()):
+        raise NotData(f"is cut short: its {header.end - begin} bytes reach past the end of {path}")
+    return header
+
+
+def _strided(node: Node, tensor: Any) -> Node:
+    """Return the elements of a tensor in its own order of those that lie in the file."""
+    if tensor.is_contiguous():
+        return node
+    strides = [(axis, step) for axis, step in enumerate(tensor.stride()) if step]
+    return select(node, Index(tuple(tensor.shape), [Affine(0, tuple(strides))]))
+
+
+def _found_again(way: tuple[Any, ...], path: str) -> tuple[Header, FileState]:
+    """Return where a tensor lies in a file that was changed."""
+    found, state = _loaded(path)
+    try:
+        tensor = _at(found, way)
+        return _lying(tensor, _dtype_of(tensor), path, state), state
+    except (LookupError, TypeError, AttributeError, NotData) as error:
+        text = f"the tensor {'.'.join(map(str, way))!r} is no longer there as it was"
+        raise ValueError(f"{text}: {error}") from None
+
+
+class WholeTensor(LateSource):
+    """A tensor of a file of torch that is read as a whole."""
+
+    __slots__ = ("way",)
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], opening: Opening, way: tuple[Any, ...]
+    ) -> None:
+        super().__init__(shape, dtype, opening)
+        self.way = way
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WholeTensor, (self.shape, self.dtype, self.opening, self.way)
+
+    def loaded(self) -> Source:
+        """Read the file again, of which one tensor is kept."""
+        tensor = _at(_loaded(self.opening.path)[0], self.way)
+        dtype = _dtype_of(tensor)
+        if (tuple(tensor.shape), dtype) != (self.shape, self.dtype):
+            raise ValueError(f"{self.opening.path} has changed since it was opened; open it again")
+        return ArraySource(_array(tensor, dtype))
+
+    def describe(self) -> str:
+        """Name the file."""
+        return f"{self.opening.path} (r)"
+
+
+def _at(found: Any, way: tuple[Any, ...]) -> Any:
+    """Return what lies in containers at the end of a way."""
+    return functools.reduce(lambda part, step: part[step], way, found)
+
+
+def _array(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return a tensor as an array that cannot be changed."""
+    torch = import_library("torch", "torch")
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if dtype.name in LACKING.values():
+        plain = plain.view(torch.uint8 if dtype.itemsize == 1 else torch.int16)
+    frozen: np.ndarray = plain.numpy().view(dtype)
     frozen.flags.writeable = False
     return frozen

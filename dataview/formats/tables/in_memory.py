@@ -18,7 +18,7 @@ from dataview.formats.tables.arrow_values import (
 )
 from dataview.formats.tables.column_nodes import nested
 from dataview.formats.tables.columns import Column, Name
-from dataview.formats.tables.late_values import Joined, LateSource, LateValues
+from dataview.formats.tables.late_values import Joined, LateRows, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
 from dataview.plan.gaps import with_mask
@@ -97,5 +97,5 @@ def _node(column: Column) -> Node:
             inner = with_mask(inner, stored(ArraySource(column.values.present), False))
         return laid_out(inner, layout_of(offsets=column.offsets), True)
     if isinstance(column.values, LateValues):
-        return stored(LateSource(column.values), False)
+        return stored(LateRows(column.values), False)
     return stored(ArraySource(column.values), False)

@@ -95,7 +95,7 @@ class Joined(LateValues):
         return sum(part.nbytes for part in self.parts)
 
 
-class LateSource(Source):
+class LateRows(Source):
     """Values in memory in another form than NumPy's, of which rows are made when they are read."""
 
     __slots__ = ("dtype", "shape", "values")
@@ -105,7 +105,7 @@ class LateSource(Source):
         self.values, self.shape, self.dtype = values, (len(values),), values.dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LateSource, (self.values,)
+        return LateRows, (self.values,)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, made now."""
@@ -118,7 +118,7 @@ class LateSource(Source):
 
     def cut_to(self, key: tuple[Any, ...]) -> Source:
         """Return the source of some rows alone."""
-        return LateSource(self.values.part(key[0]))
+        return LateRows(self.values.part(key[0]))
 
     def describe(self) -> str:
         """Say that this is memory."""
