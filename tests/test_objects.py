@@ -372,10 +372,20 @@ def test_lists_and_structs_of_polars():
     assert d.box._shape() == (3, 2, 2) and d.box[1, 1]().tolist() == [3, 4]
     assert [row.tolist() for row in d.lost()] == [[1, 2], [], [5, 6]]
     assert d.s._fields() == ("p", "q", "p_mask", "q_mask")
+    assert d.s.p().tolist() == [1, 0, 0] and d.s_mask().tolist() == [True, True, False]
+    gaps = {"i": [[1, None, 3], None, []], "deep": [[[1, None], None], [], [[3]]]}
+    gaps |= {"pair": pl.Series([[1, None], [2, 3], [4, 5]], dtype=pl.Array(pl.Int64, 2))}
+    d, same = dv.View(pl.DataFrame(gaps)), dv.View(pl.DataFrame(gaps).to_arrow())
+    for name in gaps:
+        assert d[name]._dtype() == np.int64
+        assert d[f"{name}_mask"]().tolist() == same[f"{name}_mask"]().tolist()
+        assert d[name]._mean()() == same[name]._mean()()
+    assert d.i._pad(-1)().tolist() == same.i._pad(-1)().tolist() == [[1, -1, 3], [-1] * 3, [-1] * 3]
+    assert dv.View(pl.Series([[1, None], [2]]))._mean()() == 1.5
+    assert dv.View(pl.Series([[1, None], None]))().tolist() == [[1, None], None]
     kinds = pl.Series([["u", "v"], [], ["u"]], dtype=pl.List(pl.Categorical))
     assert [row.tolist() for row in dv.View(kinds)()] == [["u", "v"], [], ["u"]]
     assert dv.View(pl.Series([{"p": 1}, None])).p_mask().tolist() == [True, False]
-    assert d.s.p().tolist() == [1, 0, 0] and d.s_mask().tolist() == [True, True, False]
 
 
 @clients

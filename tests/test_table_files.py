@@ -166,6 +166,44 @@ def test_a_list_is_missing_if_a_value_of_it_cannot_say_that_it_is(write, tmp_pat
 INTEGERS = [[1, None, 3], [], None, [4], [None], [None, 7, -2]]
 
 
+def test_gaps_inside_of_lists_are_filled_up_as_ends_are(write, tmp_path):
+    floats = [[1.5, None, np.nan], None, [2.5]]
+    table = pa.table(
+        {"i": INTEGERS[:2] + INTEGERS[3:4], "f": floats, "deep": [[[1, None]], [], None]}
+    )
+    for whole in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
+        for d in (whole, whole._freeze(), pickle.loads(pickle.dumps(whole[:]))):
+            padded = d.i._pad(-1, mask=True)
+            assert padded().tolist() == [[1, -1, 3], [-1, -1, -1], [4, -1, -1]]
+            assert padded.i_mask().tolist() == [
+                [True, False, True],
+                [False] * 3,
+                [True, False, False],
+            ]
+            left = d.i._pad(-1, to=2, side="left", truncate="left", mask=True)
+            assert left().tolist() == [[-1, 3], [-1, -1], [-1, 4]]
+            assert left.i_mask().tolist() == [[False, True], [False, False], [False, True]]
+            found = d.f._pad(mask=True)
+            np.testing.assert_array_equal(found(), [[1.5, 0, np.nan], [0, 0, 0], [2.5, 0, 0]])
+            assert found.f_mask().tolist() == [
+                [True, False, True],
+                [False] * 3,
+                [True, False, False],
+            ]
+            assert d.deep._pad(9, mask=True)().tolist() == [[[1, 9]], [[9, 9]], [[9, 9]]]
+            assert d.deep._pad(9, mask=True).deep_mask()[0].tolist() == [[True, False]]
+            assert d.i._mean()() == 8 / 3 and d.i._isna()[0]().tolist() == [False, True, False]
+        (batch,) = whole._select("i")._loader(batch_size=3, pad=-1)
+        assert batch.i().tolist() == [[1, -1, 3], [-1, -1, -1], [4, -1, -1]]
+
+
+def test_gaps_among_floats_of_lists_count_in_no_statistic(write, tmp_path):
+    table = pa.table({"f": [[1.5, None], [None], None, [2.5]]})
+    for d in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
+        assert (d.f._mean()(), d.f._max()(), d.f._median()()) == (2.0, 2.5, 2.0)
+        assert d.f._sum(axis=1)().tolist() == [1.5, 0, 0, 2.5]
+
+
 PICKLED = [lambda d: d, lambda d: pickle.loads(pickle.dumps(d)), lambda d: copy.deepcopy(d[:])]
 
 

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.errors import import_library
 from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
 from dataview.plan.gaps import own_columns, put_mask, with_mask
-from dataview.plan.kinds import Record, Stored, known_shape, members
+from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.ragged import laid_out
+from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource, Source
 from dataview.tables import with_labels
 
@@ -255,7 +256,8 @@ def of_polars(frame: Any) -> Node:
 def of_polars_series(series: Any) -> Node:
     """Return the node of a Series; a gap in what has none of its own makes it None."""
     column = _polars_column(series)
-    if column.tells_gaps() or isinstance(column.node, Record):  # whose fields have masks
+    is_whole = isinstance(column.node, Ragged) and not series.null_count()
+    if is_whole or column.tells_gaps() or isinstance(column.node, Record):  # its fields have masks
         return column.whole()
     values = np.empty(len(series), object)
     values[:] = series.to_list()
@@ -301,27 +303,36 @@ def _codes(series: Any, labels: Any) -> Column:
 def _lists(series: Any) -> Column:
     """Return ragged rows; a row that is missing is empty."""
     lengths = series.list.len().fill_null(0)
-    values = _inside(series.filter(lengths > 0))
-    node = laid_out(values, layout_of(lengths=lengths.to_numpy()), exactly=True)
-    return _with_gaps(series.name, node, series.is_null())
+    inner = _inside(series.filter(lengths > 0))
+    layout = layout_of(lengths=lengths.to_numpy())
+    node = laid_out(inner.whole(), layout, exactly=True)
+    missing = series.is_null().to_numpy()
+    if inner.present is not None and not may_be_missing(known_dtype(inner.node)):
+        lacking = np.concatenate([[0], np.cumsum(~evaluate(inner.present))])
+        missing = missing | (np.diff(lacking[layout.offsets]) > 0)
+    return _with_gaps(series.name, node, missing)
 
 
-def _inside(series: Any) -> Node:
+def _inside(series: Any) -> Column:
     """Return what is in lists; rows of different lengths know no labels, so these are texts."""
     values = series.explode()
     if type(values.dtype).__name__ in ("Categorical", "Enum"):
         values = values.cast(import_library("polars", "polars").String)
-    return of_polars_series(values)
+    return _polars_column(values)
 
 
 def _fixed_lists(series: Any) -> Column:
-    """Return an array with one axis more, or ragged rows if a row is missing."""
+    """Return an array with one axis more, or ragged rows if a row is missing as a whole."""
     polars = import_library("polars", "polars")
     if series.null_count():
         return _lists(series.cast(polars.List(series.dtype.inner)))
     inner = _inside(series)
-    shape = (len(series), series.dtype.shape[0], *known_shape(inner)[1:])
-    return Column(series.name, reshaped(inner, shape))
+    shape = (len(series), series.dtype.shape[0], *known_shape(inner.node)[1:])
+    node = reshaped(inner.node, shape)
+    if inner.present is None:
+        return Column(series.name, node)
+    there = evaluate(inner.present).reshape(shape[:2])
+    return _with_gaps(series.name, node, ~there.all(axis=1))
 
 
 def _struct(series: Any) -> Column:

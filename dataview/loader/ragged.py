@@ -11,6 +11,7 @@ from dataview.compute import evaluate, rows_of
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
 from dataview.plan.build import field
 from dataview.plan.concat import concat
+from dataview.plan.gaps import copied_rows
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -27,7 +28,7 @@ from dataview.samples import (
 
 def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
     """Return the function that reads rows of a ragged node; they share no memory with it."""
-    return lambda rows: node.rows(rows).compact(rows_of)
+    return lambda rows: copied_rows(node.rows(rows), rows_of)
 
 
 def row_of(batch: Ragged, number: int) -> Any:
@@ -39,7 +40,7 @@ def joined(batches: Sequence[Node]) -> Ragged:
     """Return the rows of several batches as one batch."""
     found = concat(list(batches))
     assert isinstance(found, Ragged)
-    return found.compact(rows_of)
+    return copied_rows(found, rows_of)
 
 
 def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:
@@ -62,7 +63,7 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
         own = own if isinstance(own, Pad) else Pad(own)
         if len(part.extents) > 2 or own.axis not in (None, 0, -1):
             return None
-        if any(f"{name}_{what}" in parts for what in ("length", "mask")):
+        if any(getattr(own, what) and f"{name}_{what}" in parts for what in ("length", "mask")):
             return None
         found[name] = own
     return found

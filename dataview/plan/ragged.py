@@ -213,18 +213,6 @@ class Ragged(Sampled):
 
         return taken
 
-    def compact(self, read: Callable[[Node, Any], np.ndarray], writable: bool = True) -> Ragged:
-        """Return a copy of the rows in memory."""
-        if isinstance(self.values, Ragged):
-            places, layout = self.chosen()
-            values: Node = self.values.rows(places).compact(read, writable)
-        else:
-            array, layout = self.gathered(read)
-            values = stored(ArraySource(array), writable)
-        found = Ragged(values, layout)
-        found.meta, found.label = self.meta, self.label
-        return found
-
     def narrowed(self) -> Ragged:
         """Return the same rows, over no more of the values and the layout than they need."""
         if self.layout.is_late:

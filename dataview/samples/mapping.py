@@ -12,6 +12,7 @@ from dataview.compute import rows_of
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared
+from dataview.plan.gaps import copied_rows
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged
@@ -229,7 +230,7 @@ class _MappedSamples(DerivedSamples):
             }
             return record(parts, 0 if self.step.batch is None else 1)
         if isinstance(node, Ragged):
-            return node.compact(rows_of)
+            return copied_rows(node, rows_of)
         return stored(ArraySource(self.step.value(result, path, spec, numbers)))
 
 

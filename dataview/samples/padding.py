@@ -15,6 +15,7 @@ from dataview.index import as_array, identity, is_integer, parse
 from dataview.index.flat import Layout
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part
@@ -144,7 +145,9 @@ class Filling(Part):
         if isinstance(rows.values, Ragged):
             values = self._data(rows.values.rows(places), dtype, depth + 1)
         else:
-            values = rows_of(rows.values, places)
+            values, there = rows_of(rows.values, places), _present(rows.values, places)
+            if there is not None:  # a gap is filled as what is behind the end of a row
+                values = np.where(there, values, np.array(self.padding.value, dtype))
         box, padding = self.lengths[depth], self.padding
         out = np.empty((layout.count, *box, *values.shape[1:]), dtype)
         if size_of(box) >= LONG:
@@ -157,16 +160,30 @@ class Filling(Part):
 
     def _mask(self, rows: Ragged, depth: int = 0) -> np.ndarray:
         places, layout = rows.chosen()
-        box, padding = self.lengths[depth], self.padding
-        if not isinstance(rows.values, Ragged):
-            ragged = [axis for axis, length in enumerate(layout.axes) if length is None]
-            return layout.mask_in(box, padding.side == "left", ragged)
-        mask = layout.mask_in(box, padding.side == "left")
-        inner = self._mask(rows.values.rows(places), depth + 1)
+        box, padding, inner = self.lengths[depth], self.padding, rows.values
+        at_end = padding.side == "left"
+        if isinstance(inner, Ragged):
+            alike: list[int] = []
+            found = self._mask(inner.rows(places), depth + 1)
+        else:
+            alike = [axis for axis, length in enumerate(layout.axes) if length is not None]
+            there = _present(inner, places)
+            if there is None:
+                ragged = [axis for axis in range(len(box)) if axis not in alike]
+                return layout.mask_in(box, at_end, ragged)
+            found = np.logical_and.reduce(there.reshape(len(there), -1), axis=1)
+        mask = layout.mask_in(box, at_end)
         kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
-        out = np.zeros((*mask.shape, *inner.shape[1:]), bool)
-        out[mask] = inner[kept]
-        return out
+        out = np.zeros((*mask.shape, *found.shape[1:]), bool)
+        out[mask] = found[kept]
+        apart = tuple(axis + 1 for axis in alike)
+        return np.asarray(np.logical_and.reduce(out, axis=apart))
+
+
+def _present(values: Node, places: range | np.ndarray) -> np.ndarray | None:
+    """Return which of some flat values there are, None if all are or they tell it themselves."""
+    present = present_in(values)
+    return None if present is None else np.asarray(rows_of(present, places))
 
 
 LONG = 4096

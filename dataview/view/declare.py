@@ -26,7 +26,7 @@ from dataview.plan.fields import (
     check_name,
     lay_window,
 )
-from dataview.plan.gaps import knowing, present_in, replacing, with_mask
+from dataview.plan.gaps import copied_rows, knowing, present_in, replacing, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -314,7 +314,7 @@ def freeze(node: Node) -> Node:
         if isinstance(part, Record):
             return part.replaced(fields=knowing(part.fields))
         if isinstance(old, Ragged):
-            return old.compact(rows_of, writable=False)
+            return copied_rows(old, rows_of, writable=False)
         copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
         return copy.replaced(
             fields=copy.fields if copy.fields.named else part.fields, meta=old.meta

@@ -61,7 +61,8 @@ class RaggedVerbs(BaseView):
 
         The length is that of the longest row, rounded up to a multiple of `multiple`, or `to`.
         Longer rows are an error, unless `truncate` cuts their end (or their beginning: "left").
-        `length` and `mask` add fields `<name>_length` and `<name>_mask`.
+        `length` and `mask` add fields `<name>_length` and `<name>_mask`. Values that are missing
+        inside of rows are filled, too, and the mask is false there.
 
         >>> import dataview as dv
         >>> d = dv.View(tokens=[[1, 2], [3], []])

@@ -122,7 +122,7 @@ def _in_lists(array: Any) -> tuple[np.ndarray, np.ndarray | None, Any]:
     return offsets, present, array.flatten()
 
 
-def is_told(column: Column) -> bool:
+def _is_told(column: Column) -> bool:
     """Whether the values of a column tell themselves which of them are missing."""
     return not isinstance(column.values, Column) and may_be_missing(column.values.dtype)
 
@@ -137,7 +137,7 @@ def _tidy(column: Column) -> Column:
         return column
     assert column.offsets is not None
     inner = _tidy(inner)
-    if inner.present is not None and not is_told(inner) and not inner.present.all():
+    if inner.present is not None and not _is_told(inner) and not inner.present.all():
         lacking = np.concatenate([[0], np.cumsum(~inner.present)])
         whole = lacking[column.offsets[1:]] == lacking[column.offsets[:-1]]
         present = whole if column.present is None else column.present & whole

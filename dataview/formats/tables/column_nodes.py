@@ -59,8 +59,12 @@ class ColumnSource(Source):
 
     @property
     def present(self) -> Source | None:  # type: ignore[override]
-        """The mask of the column, if it has gaps of which its values do not tell."""
-        if not self.has_gaps or may_be_missing(self.dtype):
+        """The mask of the column, if it has gaps of which its values do not tell.
+
+        In lists NaN is a number; beside what is in none, the mask is a field.
+        """
+        is_told = self.dtype.hasobject if self.depth else may_be_missing(self.dtype)
+        if is_told or not self.has_gaps:
             return None
         return ColumnSource(self.table, self.name, Kind(self.dtype), self.depth, self.starts, True)
 
@@ -355,7 +359,7 @@ class ListSource(ColumnSource):
     @property
     def present(self) -> Source | None:  # type: ignore[override]
         """What tells where the lists have values, if these do not tell it."""
-        is_told = not self.has_gaps or may_be_missing(self.dtype)
+        is_told = not self.has_gaps or self.dtype.hasobject
         return None if is_told else ListSource(self.lists, True)
 
     starts = property(lambda self: self.lists.starts)

@@ -12,7 +12,6 @@ from dataview.formats.tables.arrow_values import (
     ArrowObjects,
     columns_of,
     dictionaries_in,
-    is_told,
     labels_in,
     one_array,
 )
@@ -92,9 +91,9 @@ def _node(column: Column) -> Node:
     """Return the node of values, which share memory with Arrow's, or of lists of them."""
     if isinstance(column.values, Column):
         assert column.offsets is not None
-        inner = _node(column.values)
-        if column.values.present is not None and not is_told(column.values):
-            inner = with_mask(inner, stored(ArraySource(column.values.present), False))
+        inner, present = _node(column.values), column.values.present
+        if present is not None and inner.dtype != object:
+            inner = with_mask(inner, stored(ArraySource(present), False))
         return laid_out(inner, layout_of(offsets=column.offsets), True)
     if isinstance(column.values, LateValues):
         return stored(LateRows(column.values), False)
