@@ -157,6 +157,45 @@ def test_what_is_no_folder_elsewhere_says_so(memory):
         dv.open(f"{url}/plain", layout="parts")
 
 
+def test_patterns_stand_for_files_of_any_file_system(memory, tmp_path):
+    url = put(memory, {**arrays([X[6 * n : 6 * n + 6] for n in range(13)]), "other.npy": b"x"})
+    assert_same(dv.open(f"{url}/part-*.npy", layout="parts")(), X)
+    assert_same(dv.open(f"{url}/part-[23].npy", layout="parts", keep=False)(), X[12:24])
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name, data in tables().items():
+            archive.writestr(f"in/{name}", data)
+    inside = f"zip://in/part-*.csv::file://{tmp_path}/x.zip"
+    assert dv.open(inside).a().tolist() == [*range(78)]
+    with pytest.raises(FileNotFoundError, match=r"no file has a name of this pattern.*none-\*"):
+        dv.open(f"{url}/none-*.npy", layout="parts")
+
+
+def test_tables_at_urls_are_one_table(memory, server, tmp_path):
+    url = put(memory, tables())
+    urls = serve(server, tables())
+    for several in (
+        f"{url}/part-*.csv",
+        urls,
+        [urls[0], *[f"{url}/part-{n}.csv" for n in (1, 3, 4)]],
+    ):
+        d = dv.open(several)
+        assert d.a().tolist() == [*range(78)]
+        again = pickle.loads(pickle.dumps(d))
+        assert again.b[40]() == "text 40"
+        assert any(one.in_use for one in dv.cache.info().files)
+        d._close()
+        again._close()
+        assert not any(one.in_use for one in dv.cache.info().files)
+    d = dv.open(urls, partition=(1, 2), sep=",", timeout=5)
+    assert d.a().tolist() == [*range(1, 78, 2)]
+    with pytest.raises(ValueError, match="layout='parts'"):
+        dv.open(urls, keep=False)
+    with pytest.raises(TypeError, match=r"dv\.concat.*part-0\.npy"):
+        dv.open(serve(server, arrays()))
+    with pytest.raises(FileNotFoundError, match=r"404.*none\.csv"):
+        dv.open([*urls, f"{server.url}/none.csv"])
+
+
 # -------------------- what is fetched --------------------
 
 

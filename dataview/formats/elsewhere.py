@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from dataview.cache import Lease, TooLong, local_copy
 from dataview.index.sizes import sizes
 from dataview.plan.node import Node
-from dataview.sources import Place, WholeOnly, local_path, shown
+from dataview.sources import Place, WholeOnly, is_url, local_path, shown
+
+AT_ONCE = 8
+"""So many files are copied at a time."""
 
 
 class Way(NamedTuple):
@@ -71,3 +76,40 @@ def opened_elsewhere(
         if way.keep is False:
             raise
         return copy()
+
+
+class Copies:
+    """Keeps the copies of several files, as a lease keeps one."""
+
+    __slots__ = ("__weakref__", "leases")
+
+    journals, note = None, "copies of files elsewhere"
+
+    def __init__(self, leases: Sequence[Lease | None]) -> None:
+        self.leases = [lease for lease in leases if lease is not None]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Copies, (self.leases,)
+
+    def release(self) -> None:
+        """Let the copies be removed."""
+        for lease in self.leases:
+            lease.release()
+
+
+def brought(paths: Sequence[str], way: Way) -> tuple[list[str], Copies | None]:
+    """Return the paths of files, of which those elsewhere are copied, and what keeps the copies."""
+    if way.keep is False:
+        raise ValueError(
+            "keep=False: several files at URLs are opened together as copies; leave keep= out, or "
+            "open them one after the other with layout='parts'"
+        )
+    how = {name: value for name, value in way._asdict().items() if name != "keep"}
+
+    def bring(path: str) -> tuple[str, Lease | None]:
+        found, lease = local_copy(path, "r", **how) if is_url(path) else (path, None)
+        return os.path.abspath(found), lease
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        here, leases = zip(*threads.map(bring, paths), strict=True)
+    return list(here), Copies(leases) if any(leases) else None

@@ -29,7 +29,7 @@ from dataview.formats.arrays import (
     open_zarr,
     open_zarr_elsewhere,
 )
-from dataview.formats.elsewhere import opened_elsewhere, way_in
+from dataview.formats.elsewhere import Way, brought, opened_elsewhere, way_in
 from dataview.formats.handles import Claim, claimed, forget_writer
 from dataview.formats.media import (
     MEDIA_SUFFIXES,
@@ -62,7 +62,7 @@ from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
-from dataview.sources import file_name, in_order, is_url, shown
+from dataview.sources import file_name, files_at, in_order, is_pattern, is_url, shown
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
@@ -214,8 +214,10 @@ def opened(
 
     Several files are opened as one table.
     """
+    if not isinstance(path, str):
+        return _together(path, mode, format, options)
     lease = None
-    if isinstance(path, str) and is_url(path):
+    if is_url(path):
         way, row = way_in(options), _by_name(path, format)
         in_parts = row and row.in_parts
         if in_parts is not None:
@@ -225,15 +227,12 @@ def opened(
         if isinstance(there, Node):
             return there
         path, lease = there
-    single = path if isinstance(path, str) else None
-    found = _format_of([path] if isinstance(path, str) else path, format)
+    found = _format_of([path], format)
     _check_options(found.open, 3, options, path)
-    if single is None:
-        return _together(found, [os.path.abspath(one) for one in path], mode, options)
-    place = os.path.abspath(single)
+    place = os.path.abspath(path)
     is_folder = found.is_table and os.path.isdir(place)
     if is_folder and not (found.is_folder and found.is_folder(place)):
-        raise _not_opened(place, single)
+        raise _not_opened(place, path)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
     if format is None and found.open is open_folder:
         _check_layout(place)
@@ -294,24 +293,40 @@ def _check_layout(folder: str) -> None:
         )
 
 
-def _together(found: Format, paths: list[str], mode: str, options: Mapping[str, Any]) -> Node:
+def _together(paths: Sequence[str], mode: str, format: str | None, options: dict[str, Any]) -> Node:
     """Return the node of tables whose rows follow one another."""
+    found = _format_of(paths, format)
+    way = way_in(options) if any(map(is_url, paths)) else Way()
+    _check_options(found.open, 3, options, paths)
+    told = ", ".join(map(shown, paths))
     if not found.is_table:
         known = ", ".join(name for name, row in FORMATS.items() if row.is_table)
         raise TypeError(
             f"several files open as one if they are tables ({known}); others are joined by "
-            f"dv.concat([dv.open(path) for path in paths]); got {', '.join(paths)}"
+            f"dv.concat([dv.open(path) for path in paths]); got {told}"
         )
     if mode != "r":
-        raise ValueError(f"several files open with mode 'r'; got {mode!r} for {', '.join(paths)}")
-    return found.open(paths, mode, None, **options)
+        raise ValueError(f"several files open with mode 'r'; got {mode!r} for {told}")
+    here, lease = brought(paths, way)
+    return found.open(here, mode, lease, **options)
 
 
-def matching(pattern: str) -> list[str]:
-    """Return the paths of the files that a pattern with "*", "?" or "[…]" stands for, in order."""
-    found = sorted(glob.glob(pattern, recursive=True), key=in_order)
+def matching(pattern: str, options: Mapping[str, Any]) -> list[str] | None:
+    """Return in order the files that a path or a URL with "*", "?" or "[…]" stands for.
+
+    None is for one without these signs, or of which there is a file.
+    """
+    if is_url(pattern):
+        if not is_pattern(pattern):
+            return None
+        found = sorted(files_at(way_in(dict(options)).to(pattern), "glob"), key=in_order)
+    elif not any(mark in pattern for mark in "*?[") or os.path.exists(pattern):
+        return None
+    else:
+        found = sorted(glob.glob(pattern, recursive=True), key=in_order)
     if not found:
-        raise FileNotFoundError(errno.ENOENT, "no file has a name of this pattern", pattern)
+        told = "no file has a name of this pattern"
+        raise FileNotFoundError(errno.ENOENT, told, shown(pattern))
     return found
 
 

@@ -16,7 +16,6 @@ from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
-from dataview.sources import is_url
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.face import evaluated, node_from, node_of, sample_from, unwrapped
@@ -38,7 +37,7 @@ def open(
 ) -> View:
     """Open a file or a folder as a view; no data are read.
 
-    - `path`: a file, a folder or a URL. A list of paths, or a path with "*", "?" or "[…]", opens
+    - `path`: a file, a folder or a URL. A list of these, or one with "*", "?" or "[…]", opens
       several files as one table. Of a URL, `dv.cache` keeps a copy; of a larger file only the parts
       that are needed are read.
     - `mode`: "r" to read, "r+" to write, too. "w" makes a new file of zeros with a `shape` and a
@@ -65,7 +64,7 @@ def open(
     if not formats.INDEX_OPTIONS.isdisjoint(options):
         options |= {name: own.pop(name) for name in ("layout", "follow") if own[name] is not None}
         return _rows_of(_opened_indexes(path, mode, format, options), partition, max_rows)
-    paths = _paths(path, mode)
+    paths = _paths(path, mode, options)
     if paths is not None:
         return _opened(paths, mode, format, lock, durable, own, options)
     if not isinstance(path, (str, bytes, os.PathLike)):
@@ -127,18 +126,15 @@ def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str,
     return viewed(formats.open_indexes(sources, faces, **given, **options))
 
 
-def _paths(path: Any, mode: str) -> list[str] | None:
+def _paths(path: Any, mode: str, options: Mapping[str, Any]) -> list[str] | None:
     """Return the paths of several files, None if it is that of one; new files have any name."""
     if isinstance(path, (list, tuple)) and all(
         isinstance(one, (str, bytes, os.PathLike)) for one in path
     ):
         return [os.fsdecode(one) for one in path]
-    if not isinstance(path, (str, bytes, os.PathLike)):
+    if mode == "w" or not isinstance(path, (str, bytes, os.PathLike)):
         return None
-    pattern = os.fsdecode(path)
-    if mode == "w" or not any(mark in pattern for mark in "*?[") or is_url(pattern):
-        return None
-    return None if os.path.exists(pattern) else formats.matching(pattern)
+    return formats.matching(os.fsdecode(path), options)
 
 
 def recover(
