@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import re
+import shutil
 import struct
 import sys
 import zlib
@@ -13,10 +14,13 @@ import zlib
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 import dataview as dv
 from dataview.formats.media import decoders, images
+from dataview.sources import in_order, names_in_order
 
 RNG = np.random.default_rng(0)
 
@@ -288,7 +292,7 @@ def test_the_order_of_files_and_what_is_passed_over(tmp_path):
         (tmp_path / name).write_text("")
     d = dv.open(tmp_path)
     assert d.path().tolist() == [
-        "z.png", "a/1.png", "b/10.png", "b/2.png", "b/c/1.PNG", "\u00fc/\u00e9 1.png",
+        "z.png", "a/1.png", "b/2.png", "b/10.png", "b/c/1.PNG", "\u00fc/\u00e9 1.png",
     ]  # fmt: skip
     assert d.label().tolist() == ["", "a", "b", "b", "b", "\u00fc"]
     assert dv.open(tmp_path, labels="last").label()[4] == "c"
@@ -296,6 +300,43 @@ def test_the_order_of_files_and_what_is_passed_over(tmp_path):
     assert d.image().shape == (6, 4, 5, 3)
     with pytest.raises(ValueError, match="labels is one of"):
         dv.open(tmp_path, labels="all")
+
+
+def test_numbers_in_names_count_as_numbers_in_folders_archives_and_patterns(tmp_path):
+    folder = tmp_path / "x"
+    names = [f"part-{part}/{row}.txt" for part in (2, 9, 10) for row in (8, 9, 10, 100)]
+    for name in reversed(names):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(name)
+    shutil.make_archive(str(tmp_path / "x"), "zip", folder)
+    shutil.make_archive(str(tmp_path / "x"), "tar", folder)
+    assert dv.open(folder).path().tolist() == names
+    assert dv.open(folder, manifest=True).path().tolist() == names
+    assert dv.open(folder).path().tolist() == names
+    for archive in ("x.zip", "x.tar"):
+        assert dv.open(tmp_path / archive).path().tolist() == names
+    assert dv.open(f"{folder}/*/*.txt")().tolist() == names
+    for number in (9, 10, 2):
+        np.save(folder / f"x{number}.npy", np.zeros(2))
+    assert dv.open(folder, layout="fields")._fields() == ("x2", "x9", "x10")
+
+
+def test_a_manifest_in_the_order_of_an_older_version_is_passed_over_with_a_warning(photos):
+    folder, _ = photos
+    paths = dv.open(folder, manifest=True).path().tolist()
+    place = folder / ".dataview-manifest.json"
+    place.write_text(place.read_text().replace('"version": 2', '"version": 1'))
+    with pytest.warns(RuntimeWarning, match=r"manifest is out of date.*manifest=True makes a new"):
+        assert dv.open(folder).path().tolist() == paths
+
+
+@given(st.lists(st.text("a0192-.", min_size=1, max_size=6), unique=True, min_size=1))
+def test_names_are_sorted_together_as_they_are_one_by_one(names):
+    def key(name):
+        parts = re.split("([0-9]+)", name)
+        return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+    assert names_in_order(names) == sorted(names, key=in_order) == sorted(names, key=key)
 
 
 def test_other_files_are_told(photos):

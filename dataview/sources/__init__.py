@@ -7,6 +7,7 @@ from dataview.sources.file_access import (
     from_here,
     in_order,
     keep_room,
+    names_in_order,
     open_regular,
     read_at,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "made_so_far",
     "making",
     "may_pass",
+    "names_in_order",
     "new_file",
     "new_folder",
     "new_place",

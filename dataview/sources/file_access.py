@@ -17,7 +17,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,7 +38,8 @@ POPULATE_READ, POPULATE_WRITE = 22, 23
 """Linux's numbers for the advice to load all pages of a map; Python has no names for them."""
 
 
-_NUMBER = re.compile(r"([0-9]+)")
+_NUMBER = re.compile(r"0*([0-9]+)")
+_ZEROS = dict.fromkeys(map(ord, "123456789"), "0")
 
 
 def in_order(path: str) -> list[Any]:
@@ -47,12 +48,25 @@ def in_order(path: str) -> list[Any]:
     >>> sorted(["a/part-10", "a/part-9", "a", "a-1/part-1"], key=in_order)
     ['a', 'a/part-9', 'a/part-10', 'a-1/part-1']
     """
-    return [_in_numbers(name) for name in path.split(os.sep)]
+    return [(_NUMBER.sub(_weighed, name), name) for name in path.split(os.sep)]
 
 
-def _in_numbers(name: str) -> tuple[Any, ...]:
-    texts = _NUMBER.split(name)
-    return [int(text) if place % 2 else text for place, text in enumerate(texts)], name
+def names_in_order(names: Collection[str]) -> list[str]:
+    """Return names, without folders, in the order of `in_order`: of very many, in little time.
+
+    >>> names_in_order(["10.jpg", "9.jpg", "x"])
+    ['9.jpg', '10.jpg', 'x']
+    """
+    together = "\0".join(names)
+    if len({*together.translate(_ZEROS).split("\0")}) == 1:  # numbers have as many digits
+        return sorted(names)
+    keys = _NUMBER.sub(_weighed, together).split("\0")
+    return [name for _, name in sorted(zip(keys, names, strict=True))]
+
+
+def _weighed(number: re.Match[str]) -> str:
+    """Return a number with its length before it, so that the order of texts is that of numbers."""
+    return chr(1 + len(number[1])) + number[1]
 
 
 def from_here(path: str) -> str:

@@ -23,6 +23,7 @@ from dataview.sources import (
     Opening,
     Place,
     WholeOnly,
+    in_order,
     open_npy,
     open_regular,
     open_remote_npy,
@@ -114,7 +115,7 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
 def _entries(path: str) -> list[os.DirEntry[str]]:
     with os.scandir(path) as found:
         shown = (entry for entry in found if not entry.name.startswith("."))
-        return sorted(shown, key=lambda entry: entry.name)
+        return sorted(shown, key=lambda entry: in_order(entry.name))
 
 
 def _is_array(entry: os.DirEntry[str]) -> bool:

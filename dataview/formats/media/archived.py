@@ -15,6 +15,7 @@ from dataview.formats.media.folders import IGNORED, Files, Found, suffix_of
 from dataview.formats.media.members import Archive
 from dataview.formats.media.opening import files_found, node_of_files
 from dataview.plan.node import Node
+from dataview.sources import in_order
 
 
 class ArchivedFiles(Files):
@@ -60,7 +61,10 @@ def _opened(archive: Archive, number: int) -> io.BytesIO:
 def are_in_folders(archive: Archive) -> bool:
     """Whether files that are decoded lie in folders, and no two files are of one row."""
     names = [name for name in archive.names if not is_ignored(name)]
-    stems = {f"{folder}/{own.partition('.')[0]}" for folder, _, own in _split(names)}
+    stems = {
+        f"{folder}/{own.partition('.')[0]}"
+        for folder, _, own in (name.rpartition("/") for name in names)
+    }
     are_decoded = any("/" in name and suffix_of(name) in suffixes_of() for name in names)
     return are_decoded and len(stems) == len(names)
 
@@ -94,16 +98,13 @@ def _folders(archive: Archive) -> tuple[str, Found]:
     top = f"{top}/" if top and folders != {top} else ""
     found = Found({}, {})
     by_folder = {folder.removeprefix(top.rstrip("/")).lstrip("/"): folder for folder in folders}
-    for folder in sorted(by_folder, key=lambda one: one.split("/") if one else []):
+    for folder in sorted(by_folder, key=lambda one: in_order(one) if one else []):
         found.names[folder] = {}
-    for folder, _, own in sorted(_split([name.removeprefix(top) for name in names])):
+    for name in sorted((name.removeprefix(top) for name in names), key=in_order):
+        folder, _, own = name.rpartition("/")
         suffix = suffix_of(own)
         if suffix in suffixes_of():
             found.names[folder].setdefault(suffix, []).append(own)
         else:
             found.others[suffix or own] = found.others.get(suffix or own, 0) + 1
     return top, found
-
-
-def _split(names: list[str]) -> list[tuple[str, str, str]]:
-    return [name.rpartition("/") for name in names]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.formats.contents import DEEPEST
+from dataview.sources import names_in_order
 
 IGNORED = frozenset({"thumbs.db", "desktop.ini"})
 """What systems put beside files; names that begin with a dot are passed over, too."""
@@ -129,7 +129,7 @@ class Found(NamedTuple):
             for folder, own in self.names.items()
         )
         return [
-            (folder, parts[0] if len(parts) == 1 else sorted(itertools.chain(*parts)))
+            (folder, parts[0] if len(parts) == 1 else names_in_order([*itertools.chain(*parts)]))
             for folder, parts in every
             if parts
         ]
@@ -138,7 +138,8 @@ class Found(NamedTuple):
 def found_in(root: str, suffixes: Collection[str]) -> Found:
     """Return the files with these suffixes below a folder, and what others there are.
 
-    The files of a folder come before those of the folders in it; both are in the order of names.
+    The files of a folder come before those of the folders in it; both are in the order of names, in
+    which numbers count as such.
     """
     found = Found({}, {})
     for folder, names, others in walked(root, suffixes):
@@ -163,10 +164,10 @@ def walked(
         folder, above = waiting.pop()
         place = os.path.join(root, folder)
         known, others = _by_suffix(os.listdir(place), suffixes)
-        others = sorted(name for name in others if not _is_ignored(name))
-        inside = {name for name in others if os.path.isdir(os.path.join(place, name))}
+        others = names_in_order([name for name in others if not _is_ignored(name)])
+        inside = {name: None for name in others if os.path.isdir(os.path.join(place, name))}
         yield folder, known, [name for name in others if name not in inside]
-        for name in sorted(inside, reverse=True):
+        for name in reversed(inside):
             inner = os.path.realpath(os.path.join(place, name))
             if inner not in above and len(above) <= DEEPEST:
                 waiting.append((f"{folder}/{name}".lstrip("/"), (*above, inner)))
@@ -201,9 +202,10 @@ def suffix_of(name: str) -> str:
 
 
 def _shown(names: list[str]) -> list[str]:
-    """Return names in order, without those that begin with a dot: these stand together."""
-    names.sort()
-    return names[: bisect_left(names, ".")] + names[bisect_left(names, "/") :]
+    """Return names in order, without those that begin with a dot."""
+    if "\0." in "\0".join(["", *names]):
+        names = [name for name in names if not name.startswith(".")]
+    return names_in_order(names)
 
 
 def _is_ignored(name: str) -> bool:

@@ -22,7 +22,7 @@ from dataview.plan.node import DType
 from dataview.sources import open_regular
 
 NAME = ".dataview-manifest.json"
-VERSION = 1
+VERSION = 2
 
 LONGEST = 1 << 28
 """A manifest of more bytes is taken for a broken one."""
