@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.server
 import threading
+import time
 
 
 class Server:
@@ -111,12 +112,27 @@ def status(number):
 
 def cut(count):
     """Return the fault that ends a body after so many bytes."""
+    return told(lambda data: data[:count])
+
+
+def told(change, length=None):
+    """Return the fault of a body that is another one than the length in front of it says."""
 
     def answer(handler):
         data = handler.server.served.files[handler.path]
         marks = {"ETag": f'"{hashlib.md5(data).hexdigest()}"'}
-        handler.answer(200, data[:count], marks, length=len(data))
+        handler.answer(200, change(data), marks, len(data) if length is None else length)
         handler.close_connection = True
+
+    return answer
+
+
+def slow(seconds):
+    """Return the fault of a server that is silent for some time before it answers."""
+
+    def answer(handler):
+        time.sleep(seconds)
+        return False
 
     return answer
 

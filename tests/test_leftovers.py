@@ -3,20 +3,25 @@
 import contextlib
 import gc
 import io
+import os
 import re
 import sys
 import tarfile
 import threading
 import time
+from functools import partial
 
 import fsspec
 import numpy as np
 import pytest
 
 import dataview as dv
+from dataview.formats.indexes import getters
+from dataview.sources import read_ranges
 from dataview.sources.remote import attempts
 from failing import broken, failing
 from leftovers import open_files
+from servers import cut, redirect, reset, serving, slow, status, told
 
 N = 6
 AT = 8
@@ -201,6 +206,102 @@ def test_nothing_is_left_of_a_failure(name, error, tmp_path, undone):
         where = f"step {at}, {failure.steps[at - 1 : at]}"
         assert settled(tmp_path, before) == (set(), set()), where
         assert undone() <= finished, where
+
+
+# -------------------- servers that fail --------------------
+
+FAULTS = {
+    "reset": reset,
+    "silent": slow(0.4),
+    "error": status(500),
+    "forbidden": status(403),
+    "short": cut(20),
+    "empty": cut(0),
+    "too long a length": told(lambda data: data, 10**6),
+    "redirected for ever": lambda handler: redirect(handler.path)(handler),
+}
+"""What happens to the second of three files, or to the only one."""
+
+FETCH = {"timeout": 0.1, "deadline": 0.1}
+
+
+def fetched(sources, **options):
+    return dv.open(sources, **FETCH, **options)
+
+
+def in_parts(urls, sampler="part-linear", prefetch=0, **options):
+    d = fetched(urls, layout="parts", **options)
+    return [batch() for batch in d._loader(4, sampler=sampler, prefetch=prefetch)]
+
+
+FAR = {
+    "a copy": lambda urls, _: fetched(urls["x1.npy"])(),
+    "parts of a file": lambda urls, _: fetched(urls["x1.npy"], keep=False)(),
+    "downloaded": lambda urls, _: dv.cache.download(urls["x1.npy"], **FETCH),
+    "arrays, copied": lambda urls, _: in_parts(arrays_at(urls)),
+    "arrays, each epoch": lambda urls, _: in_parts(arrays_at(urls), keep=False),
+    "arrays, in batches ahead": lambda urls, _: in_parts(arrays_at(urls), prefetch=2),
+    "tables, as a stream": lambda urls, _: [
+        row() for row in fetched(tables_at(urls), layout="parts")
+    ],
+    "tables, counted": lambda urls, _: in_parts(tables_at(urls), manifest=True),
+    "tables together": lambda urls, _: fetched(tables_at(urls))(),
+    "an index": lambda _, index: dv.open(index, get="bytes").item(),
+    "an index, by workers": lambda _, index: [
+        *dv.open(index, get="bytes")._loader(1, fields="item", workers=2)
+    ],
+}
+
+
+def arrays_at(urls):
+    return [urls[f"x{number}.npy"] for number in range(3)]
+
+
+def tables_at(urls):
+    return [urls[f"t{number}.csv"] for number in range(3)]
+
+
+@pytest.fixture
+def far(tmp_path):
+    """A server of arrays and tables, their URLs, and an index of them."""
+    with serving() as server:
+        for number in range(3):
+            buffer = io.BytesIO()
+            np.save(buffer, np.arange(float(N)) + N * number)
+            server.files[f"/x{number}.npy"] = buffer.getvalue()
+            server.files[f"/t{number}.csv"] = b"a,b\n" + b"%d,1\n" % number * N
+        urls = {path[1:]: server.url + path for path in server.files}
+        index = tmp_path / "index.csv"
+        index.write_text("\n".join(["filename", *arrays_at(urls)]))
+        yield server, urls, index
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "refused"])
+@pytest.mark.parametrize("name", FAR)
+def test_nothing_is_left_of_a_server_that_fails(name, fault, far, tmp_path, undone, monkeypatch):
+    server, urls, index = far
+    monkeypatch.setattr(getters, "read_ranges", partial(read_ranges, **FETCH))
+    undone()
+    before = held(tmp_path)
+    if fault == "refused":
+        urls = {name: "http://127.0.0.1:1/" + name for name in urls}
+        index.write_text(index.read_text().replace(server.url, "http://127.0.0.1:1"))
+    else:
+        server.faults |= dict.fromkeys(("/x1.npy", "/t1.csv"), FAULTS[fault])
+    is_told = False
+    try:
+        FAR[name](urls, index)
+    except (OSError, ValueError):
+        is_told = True
+    assert is_told
+    gc.collect()  # errors of requests know themselves
+    assert settled(tmp_path, before) == (set(), set())
+    left = {os.path.basename(path) for path in undone()}
+    assert not [one for one in left if one.startswith(".") or "1" in one], left
+    if fault != "refused":
+        server.faults.clear()
+        FAR[name](urls, index)
+        assert settled(tmp_path, before)[0] == set()
 
 
 # -------------------- streams that are stopped --------------------

@@ -154,3 +154,60 @@ def test_zarr_and_parquet(store, tmp_path):
     store.system.pipe("bucket/t.parquet", buffer.getvalue())
     t = dv.open("s3://bucket/t.parquet", keep=False, storage_options=store.options)
     np.testing.assert_array_equal(t.a[4100:4103](), [4100, 4101, 4102])
+
+
+# -------------------- parts --------------------
+
+PARTS = [X[start : start + 500] for start in range(0, 3000, 500)]
+
+
+@pytest.fixture(scope="module")
+def parts(store):
+    """A folder of parts in a bucket, of arrays and of tables."""
+    for number, rows in enumerate(PARTS):
+        buffer = io.BytesIO()
+        np.save(buffer, rows)
+        store.system.pipe(f"bucket/parts/x{number + 8}.npy", buffer.getvalue())
+        lines = "".join(f"{n}\n" for n in range(100 * number, 100 * number + 100))
+        store.system.pipe(f"bucket/tables/t-{number}.csv", f"n\n{lines}".encode())
+    store.system.pipe("bucket/parts/", b"")  # which consoles make of folders
+    return "s3://bucket/parts"
+
+
+def test_parts_in_a_bucket(store, parts):
+    for place in (parts, f"{parts}/x*.npy"):
+        d = dv.open(place, layout="parts", storage_options=store.options)
+        assert d._shape() == (3000, 40)
+        np.testing.assert_array_equal(d[::7](), X[::7])
+    own = dv.open(parts, layout="parts", partition=(1, 4), storage_options=store.options)
+    np.testing.assert_array_equal(own(), np.concatenate([PARTS[1], PARTS[5]]))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        np.testing.assert_array_equal(pool.apply(_rows, (d,)), X[[9, 2000]])
+    with pytest.raises(FileNotFoundError):
+        dv.open("s3://bucket/none", layout="parts", storage_options=store.options)
+
+
+def test_each_part_in_a_bucket_is_read_once_an_epoch(store, parts):
+    d = dv.open(
+        parts, layout="parts", keep=False, parts_in_memory="300kB", storage_options=store.options
+    )
+    for _ in range(2):
+        store.asked.clear()
+        batches = d._loader(200, sampler="part-permutation-permutation", seed=3)
+        rows = np.concatenate([batch() for batch in batches])
+        np.testing.assert_array_equal(rows[rows[:, 0].argsort()], X)
+        bodies = [one for one in store.ranges() if one and one.startswith("bytes=128-")]
+        assert 3 <= len(bodies) <= 6
+        assert len(store.ranges()) == 2 * len(bodies)  # a header before each
+
+
+def test_tables_in_a_bucket_are_counted_once(store, parts):
+    url = "s3://bucket/tables"
+    options = {"storage_options": store.options}
+    assert dv.open(url, layout="parts", **options)._length() is None
+    d = dv.open(url, layout="parts", manifest=True, **options)
+    assert (len(d), d.n[250]()) == (600, 250)
+    store.asked.clear()
+    assert len(dv.open(url, **options)) == 600
+    assert len(store.asked) <= 4
+    assert dv.open(f"{url}/*.csv", **options).n()[-1] == 599
