@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import multiprocessing
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import dataview as dv
 from dataview import cache
 from dataview.index.sizes import sizes
 from dataview.sources import read_ranges
+from leftovers import open_sockets, own_threads
 
 pytestmark = [
     pytest.mark.clients,
@@ -32,7 +35,7 @@ class Store:
         from werkzeug.serving import make_server
 
         self.app = DomainDispatcherApplication(create_backend_app)
-        self.asked, self.faults = [], []
+        self.asked, self.faults, self.fault = [], [], None
         self.server = make_server("127.0.0.1", 0, self.answer, threaded=True)
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
@@ -44,6 +47,8 @@ class Store:
         if self.faults:
             start(self.faults.pop(), [("Content-Length", "0")])
             return [b""]
+        if self.fault is not None and environ["PATH_INFO"].endswith("x9.npy"):
+            return self.fault(start)
         return self.app(environ, start)
 
     def ranges(self):
@@ -199,6 +204,65 @@ def test_each_part_in_a_bucket_is_read_once_an_epoch(store, parts):
         bodies = [one for one in store.ranges() if one and one.startswith("bytes=128-")]
         assert 3 <= len(bodies) <= 6
         assert len(store.ranges()) == 2 * len(bodies)  # a header before each
+
+
+def short(start):
+    start("206 Partial Content", [("Content-Length", "1000"), ("ETag", '"x"')])
+    return [b"too few"]
+
+
+def silent(start):
+    time.sleep(0.5)
+    start("200 OK", [("Content-Length", "0")])
+    return [b""]
+
+
+def status(text):
+    def answer(start):
+        start(text, [("Content-Length", "0")])
+        return [b""]
+
+    return answer
+
+
+FAULTS = {
+    "error": status("500 Internal Server Error"),
+    "forbidden": status("403 Forbidden"),
+    "short": short,
+    "silent": silent,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("keep", [None, False])
+def test_nothing_is_left_of_a_bucket_that_fails(keep, fault, store, parts, tmp_path, monkeypatch):
+    import s3fs
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    patience = {"read_timeout": 0.2, "retries": {"max_attempts": 0}}
+    options = {**store.options, "config_kwargs": patience, "default_cache_type": "none"}
+    how = {"keep": keep, "deadline": 0.1, "parts_in_memory": "100kB", "storage_options": options}
+
+    def work():
+        return dv.open(parts, layout="parts", **how)()
+
+    np.testing.assert_array_equal(work(), X)
+    cache.clear()
+    gc.collect()
+    threads, sockets = own_threads(), len(open_sockets())
+    store.fault = FAULTS[fault]
+    is_told = False
+    try:
+        work()
+    except Exception:  # of any class: it is the library's
+        is_told = True
+    store.fault = None
+    assert is_told
+    gc.collect()
+    assert own_threads() == threads
+    assert len(open_sockets()) <= sockets + 1  # the library's own connection
+    assert [path for path in tmp_path.rglob(".*") if path.is_file()] == []
+    np.testing.assert_array_equal(work(), X)
 
 
 def test_tables_in_a_bucket_are_counted_once(store, parts):
