@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import pathlib
 import pickle
+import zipfile
 from urllib.parse import quote
 
 import fsspec
@@ -732,3 +734,58 @@ def test_items_in_a_file_elsewhere_are_read_by_their_ranges(tmp_path):
             data[start : start + length] for start, length in (spans[2], spans[0], spans[1])
         ]
         assert sorted(server.ranges()) == ["bytes=0-9", "bytes=500000-500104"]
+
+
+def test_options_of_file_systems_are_those_of_the_items_too(tmp_path, monkeypatch):
+    asked = []
+    system = fsspec.implementations.memory.MemoryFileSystem
+    made = system.__init__
+
+    def init(self, *args, secret=None, **options):
+        asked.append(secret)
+        made(self, *args, **options)
+
+    monkeypatch.setattr(system, "__init__", init)
+    memory = fsspec.filesystem("memory")
+    memory.pipe(
+        {"/opt/i/index.csv": b"filename,offset,length\nx.txt,1,2\n", "/opt/i/x.txt": b"abc"}
+    )
+    dv.cache.set_root(tmp_path)
+    try:
+        for get in ("bytes", lambda url, offset, length: (url, offset, length)):
+            del asked[:]
+            d = dv.open(
+                "memory://opt/i/index.csv", get=get, storage_options={"secret": 7}, deadline=1
+            )
+            found = d.item[0]() if isinstance(get, str) else d[0].item()
+            assert len(found) == (2 if isinstance(get, str) else 3)
+            assert {*asked} == {7}
+        path = written(tmp_path, "here.csv", "filename\nmemory://opt/i/x.txt\n")
+        there = dv.open(path, get="files", storage_options={"secret": 7}).item[0]()
+        assert pathlib.Path(there).read_text() == "abc"
+    finally:
+        memory.rm("/opt", recursive=True)
+        dv.cache.set_root(None)
+
+
+def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
+    memory = fsspec.filesystem("memory")
+    files = {"cats/a.txt": "a", "cats/old/b.txt": "b", "top.txt": "t", ".hidden/c.txt": "c"}
+    memory.pipe({f"/idx/{name}": text.encode() for name, text in files.items()})
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(f"in/{name}", text)
+        archive.writestr("in/cats/index.csv", "filename\na.txt\n")
+    try:
+        for url in ("memory://idx", f"zip://in::file://{tmp_path}/x.zip"):
+            d = dv.open(url, get="text")
+            names = d.filename().tolist()
+            wanted = ["cats/a.txt", "cats/old/b.txt", "top.txt"]
+            assert {*names} - {"cats/index.csv"} == {*wanted}
+            rows = [*map(names.index, wanted)]
+            assert d.item[rows]().tolist() == ["a", "b", "t"]
+            assert d.label[rows]().tolist() == ["cats", "cats", None]
+        inside = dv.open(f"zip://in/cats/index.csv::file://{tmp_path}/x.zip", get="text")
+        assert inside.item().tolist() == ["a"]
+    finally:
+        memory.rm("/idx", recursive=True)

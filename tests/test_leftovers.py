@@ -9,15 +9,12 @@ import sys
 import tarfile
 import threading
 import time
-from functools import partial
 
 import fsspec
 import numpy as np
 import pytest
 
 import dataview as dv
-from dataview.formats.indexes import getters
-from dataview.sources import read_ranges
 from dataview.sources.remote import attempts
 from failing import broken, failing
 from leftovers import open_files
@@ -246,9 +243,9 @@ FAR = {
     ],
     "tables, counted": lambda urls, _: in_parts(tables_at(urls), manifest=True),
     "tables together": lambda urls, _: fetched(tables_at(urls))(),
-    "an index": lambda _, index: dv.open(index, get="bytes").item(),
+    "an index": lambda _, index: dv.open(index, get="bytes", **FETCH).item(),
     "an index, by workers": lambda _, index: [
-        *dv.open(index, get="bytes")._loader(1, fields="item", workers=2)
+        *dv.open(index, get="files", **FETCH)._loader(1, fields="item", workers=2)
     ],
 }
 
@@ -278,9 +275,8 @@ def far(tmp_path):
 
 @pytest.mark.parametrize("fault", [*FAULTS, "refused"])
 @pytest.mark.parametrize("name", FAR)
-def test_nothing_is_left_of_a_server_that_fails(name, fault, far, tmp_path, undone, monkeypatch):
+def test_nothing_is_left_of_a_server_that_fails(name, fault, far, tmp_path, undone):
     server, urls, index = far
-    monkeypatch.setattr(getters, "read_ranges", partial(read_ranges, **FETCH))
     undone()
     before = held(tmp_path)
     if fault == "refused":

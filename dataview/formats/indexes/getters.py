@@ -18,7 +18,7 @@ from dataview.cache import local_copy
 from dataview.compute import run_blocks
 from dataview.errors import hint
 from dataview.formats.indexes.places import Place
-from dataview.sources import is_url, open_regular, read_ranges, read_up_to
+from dataview.sources import is_url, open_regular, read_all, read_up_to
 
 Get = Callable[[Place], Any]
 """Returns what is at a place, or None."""
@@ -35,23 +35,23 @@ def content(place: Place) -> bytes | None:
 
     A negative length says that a record begins there with its own length, in 8 hexadecimal digits.
     """
-    url, offset, length = place
+    _, offset, length, _ = place
     if offset is not None and offset < 0:
         return None
     try:
         if offset is None:
-            return _read(url, None)
+            return _read(place, None)
         if length is not None and length < 0:
-            return _record(url, offset, -length)
-        found = _read(url, (offset, -1 if length is None else length))
+            return _record(place, offset, -length)
+        found = _read(place, (offset, -1 if length is None else length))
     except FileNotFoundError:
         return None
     return found if found or length == 0 else None
 
 
-def _record(url: str, offset: int, size: int) -> bytes | None:
+def _record(place: Place, offset: int, size: int) -> bytes | None:
     """Return a record that says its own length, of about so many bytes."""
-    found = _read(url, (offset, max(HEAD, size)))
+    found = _read(place, (offset, max(HEAD, size)))
     if len(found) < HEAD:
         return None
     try:
@@ -59,19 +59,20 @@ def _record(url: str, offset: int, size: int) -> bytes | None:
     except ValueError:
         raise ValueError(
             f"a length below 0 says that a record begins with its length in {HEAD} hexadecimal "
-            f"digits, and {url} has {found[:HEAD]!r} at byte {offset}"
+            f"digits, and {place.url} has {found[:HEAD]!r} at byte {offset}"
         ) from None
     end = HEAD + length
     if end > len(found) and len(found) >= size:
-        found += _read(url, (offset + len(found), end - len(found)))
+        found += _read(place, (offset + len(found), end - len(found)))
     return found[HEAD:end]
 
 
-def _read(url: str, span: tuple[int, int] | None) -> bytes:
+def _read(place: Place, span: tuple[int, int] | None) -> bytes:
     """Return the bytes of a range, or fewer where the file ends."""
-    if is_url(url):
-        return (read_ranges(url) if span is None else read_up_to(url, [span]))[0]
-    with open_regular(url) as file:
+    if is_url(place.url):
+        there = place.elsewhere()
+        return read_all(there) if span is None else read_up_to(there, [span])[0]
+    with open_regular(place.url) as file:
         if span is not None:
             file.seek(span[0])
         found: bytes = file.read(-1 if span is None else span[1])
@@ -83,7 +84,7 @@ def contents(places: Sequence[Place]) -> list[bytes | None]:
     found: list[bytes | None] = [None] * len(places)
     together: dict[str, list[int]] = {}
     alone: list[list[int]] = []
-    for number, (url, offset, length) in enumerate(places):
+    for number, (url, offset, length, _) in enumerate(places):
         has_span = offset is not None and offset >= 0 and length is not None and length > 0
         if has_span and is_url(url):
             together.setdefault(url, []).append(number)
@@ -94,9 +95,9 @@ def contents(places: Sequence[Place]) -> list[bytes | None]:
         if len(numbers) == 1:
             found[numbers[0]] = content(places[numbers[0]])
             return
-        spans: Any = [places[number][1:] for number in numbers]
+        spans: Any = [places[number][1:3] for number in numbers]
         with contextlib.suppress(FileNotFoundError):
-            parts = read_up_to(places[numbers[0]].url, spans)
+            parts = read_up_to(places[numbers[0]].elsewhere(), spans)
             for number, part in zip(numbers, parts, strict=True):
                 found[number] = part or None
 
@@ -143,7 +144,9 @@ def local_file(place: Place) -> str | None:
     if not is_url(place.url):
         return place.url if os.path.exists(place.url) else None
     try:
-        return local_copy(place.url, "r")[0]
+        _, storage_options, timeout, deadline, _ = place.elsewhere()
+        how = {"timeout": timeout, "deadline": deadline}
+        return local_copy(place.url, "r", storage_options=storage_options, **how)[0]
     except FileNotFoundError:
         return None
 
@@ -179,7 +182,7 @@ def _called(get: Callable[[str], Any], place: Place) -> Any:
 
 
 def _called_with_all(get: Callable[[str, int | None, int | None], Any], place: Place) -> Any:
-    return get(*place)
+    return get(*place[:3])
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import unknown_option
+from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.indexes import items
 from dataview.formats.indexes.getters import content, getter_of
 from dataview.formats.indexes.labels import in_label_order, label_columns, labels_node
@@ -24,7 +25,18 @@ from dataview.plan.fields import read_only_meta
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import Items, NumberedSamples, Pairing
-from dataview.sources import ArraySource, Opening, is_url
+from dataview.sources import (
+    ArraySource,
+    Opening,
+    file_name,
+    folder_and_name,
+    inside,
+    is_url,
+    is_web,
+    names_below,
+    shown,
+)
+from dataview.sources import Place as Elsewhere
 from dataview.tables import LABELS, coded
 
 INDEX_OPTIONS = frozenset({"get", "processor", "url_params", "prefix", "order", "filename"})
@@ -52,6 +64,8 @@ class _How(NamedTuple):
     params: str
     prefix: str | None
     order: str
+    way: Mapping[str, Any]
+    reach: Elsewhere
     options: Mapping[str, Any]
 
 
@@ -96,7 +110,9 @@ def open_indexes(
             f"{unused[0]}= is for items that are decoded by their suffixes, as with get=None; "
             f"got get={get!r} besides"
         )
-    how = _How(faces, filename, params_text(url_params), prefix, order, options)
+    way = {name: options.pop(name) for name in Way._fields if name in options}
+    reach = way_in(dict(way)).to()
+    how = _How(faces, filename, params_text(url_params), prefix, order, way, reach, options)
     indexes = [_index(source, own, how) for source, own in zip(sources, gets, strict=True)]
     first = indexes[0]
     made = first.made
@@ -200,20 +216,23 @@ def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
     prefix, params = how.prefix, how.params
     if isinstance(source, Node):
         _check_options(how, "the view")
-        return "the view", source, Addresses(prefix or "", None, params)
+        return "the view", source, Addresses(prefix or "", None, params, how.reach)
     if is_url(source):
-        folder, given = source.rpartition("/")[0], source
+        has_suffix = "." in file_name(source) or "format" in how.options
+        is_table = has_suffix or is_web(source)  # of which there is no list of files
+        folder, given = folder_and_name(source)[0] if is_table else source, source
     else:
         given = os.path.abspath(source)
         folder = given if os.path.isdir(given) else os.path.dirname(given)
     if folder == given:
         _check_options(how, source)
-        table = _folder(given)
+        table = _folder(given, how.reach)
     else:
-        table = opened(source, "r", **_table_options(source, how))
-        prefix = prefix if prefix is not None else _prefix_beside(given, folder)
+        way = how.way if is_url(source) else {}
+        table = opened(source, "r", **_table_options(source, how), **way)
+        prefix = prefix if prefix is not None else _prefix_beside(given, folder, how.reach)
     within = None if prefix is not None or is_url(folder) else folder
-    return given, table, Addresses(folder if prefix is None else prefix, within, params)
+    return given, table, Addresses(folder if prefix is None else prefix, within, params, how.reach)
 
 
 def _table_options(path: str, how: _How) -> dict[str, Any]:
@@ -236,30 +255,34 @@ def _check_options(how: _How, what: str) -> None:
             )
 
 
-def _folder(path: str) -> Node:
+def _folder(path: str, reach: Elsewhere) -> Node:
     """Return the files below a folder, with the first folder on the way to each as its label."""
-    names, labels = [], []
-    for folder, _, files in walked(path, ()):
-        names += [f"{folder}/{name}".lstrip("/") for name in files]
-        labels += [folder.split("/")[0] or None] * len(files)
+    if is_url(path):
+        below = names_below(reach._replace(url=path))
+        names = [name for name in below if "/." not in f"/{name}"]
+    else:
+        found = walked(path, ())
+        names = [f"{folder}/{name}".lstrip("/") for folder, _, files in found for name in files]
     if not names:
-        raise ValueError(f"{path} has no files in it, which would be the items of an index")
+        raise ValueError(f"{shown(path)} has no files in it, which would be the items of an index")
+    labels = [name.partition("/")[0] if "/" in name else None for name in names]
     parts = {"filename": np.array(names, object)}
     if any(labels):
         parts["label"] = np.array(labels, object)
     return record({name: stored(ArraySource(part)) for name, part in parts.items()}, 1)
 
 
-def _prefix_beside(path: str, folder: str) -> str | None:
+def _prefix_beside(path: str, folder: str, reach: Elsewhere) -> str | None:
     """Return the prefix of names that the file beside an index has, None if there is none.
 
     That of `index.csv` is `index-meta.csv`, in whose second line it stands.
     """
-    stem, dot, suffix = path.removesuffix(".gz").rpartition(".")
+    name = folder_and_name(path)[1] if is_url(path) else os.path.basename(path)
+    stem, dot, suffix = name.removesuffix(".gz").rpartition(".")
     if suffix.lower() not in ("csv", "tsv"):
         return None
-    beside = f"{stem}-meta{dot}{suffix}"
-    raw = content(Place(beside)) if is_url(path) or os.path.isfile(beside) else None
+    beside = inside(folder, f"{stem}-meta{dot}{suffix}")
+    raw = content(Place(beside, reach=reach)) if is_url(path) or os.path.isfile(beside) else None
     if raw is None:
         return None
     lines = raw.decode("utf-8-sig").split()
@@ -268,4 +291,4 @@ def _prefix_beside(path: str, folder: str) -> str | None:
             f"{beside} says in its second line what stands before the names of the index, and has "
             f"{len(lines)} lines; prefix= gives it instead"
         )
-    return lines[1] if is_url(lines[1]) else os.path.join(folder, lines[1])
+    return lines[1] if is_url(lines[1]) else inside(folder, lines[1])

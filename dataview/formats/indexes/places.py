@@ -16,7 +16,8 @@ from dataview.plan.build import field
 from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.sources import is_url, is_web, local_path
+from dataview.sources import Place as Elsewhere
+from dataview.sources import inside, is_url, is_web, local_path
 
 PAGE = 1 << 10
 """So many rows of an index are read together when one of them is asked for."""
@@ -30,11 +31,19 @@ SAFE = "/!$&'()*+,;=:@~"
 
 
 class Place(NamedTuple):
-    """The address of an item, and which of the bytes there are the item; None for all of them."""
+    """The address of an item, and which of the bytes there are the item; None for all of them.
+
+    `reach` says how an address elsewhere is reached.
+    """
 
     url: str
     offset: int | None = None
     length: int | None = None
+    reach: Elsewhere = Elsewhere("")
+
+    def elsewhere(self) -> Elsewhere:
+        """Return the place of the whole file."""
+        return self.reach._replace(url=self.url)
 
     def __str__(self) -> str:
         if self.offset is None:
@@ -52,6 +61,7 @@ class Addresses(NamedTuple):
     prefix: str = ""
     within: str | None = None
     params: str = ""
+    reach: Elsewhere = Elsewhere("")
 
     def of(self, name: str) -> str:
         """Return the address of a name.
@@ -66,7 +76,7 @@ class Addresses(NamedTuple):
             self._check_inside(name, local_path(name.rpartition("::")[2]) or found)
         elif is_url(self.prefix):
             told = urllib.parse.quote(name, SAFE) if is_web(self.prefix) else name
-            found = f"{self.prefix.rstrip('/')}/{told.lstrip('/')}"
+            found = inside(self.prefix, told.lstrip("/"))
         else:
             found = os.path.join(self.prefix, name)
             self._check_inside(name, found)
@@ -174,13 +184,14 @@ class Places:
         return [*zip(*(self._read(key, numbers) for key in wanted), strict=True)]
 
     def _place(self, cells: tuple[Any, ...], number: int) -> Place:
-        name, *span = cells
+        name, offset, length = (*cells, None, None)[:3]
         if name is None:
             raise ValueError(f"row {number} of {self.path} names no file")
         try:
-            return Place(self.addresses.of(str(name)), *span)
+            url = self.addresses.of(str(name))
         except ValueError as error:
             raise ValueError(f"row {number} of {self.path}: {error}") from None
+        return Place(url, offset, length, self.addresses.reach)
 
     def _read(self, key: str, numbers: np.ndarray) -> list[Any]:
         """Return the cells of a column, None for those that are missing."""

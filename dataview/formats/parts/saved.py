@@ -12,11 +12,11 @@ from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.node import Node
 from dataview.sources import (
     Place,
-    files_at,
     in_order,
     inside,
     is_url,
     is_web,
+    names_below,
     open_regular,
     read_all,
     shown,
@@ -77,9 +77,7 @@ def _names_in(folder: str, reach: Place) -> list[str]:
     if not is_url(folder):
         paths = (os.path.join(above, name) for above, _, names in os.walk(folder) for name in names)
         return [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
-    urls = files_at(reach._replace(url=folder), "find")
-    start, end = inside(folder, "\0").split("\0")
-    return [url[len(start) : len(url) - len(end)] for url in urls]
+    return names_below(reach._replace(url=folder))
 
 
 def _without_parts(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataview.sources.remote.attempts import BrokenOff, repeated
 from dataview.sources.remote.file import RemoteFile, read_up_to
-from dataview.sources.remote.folders import There, files_at, is_pattern, look_at_all
+from dataview.sources.remote.folders import There, files_at, is_pattern, look_at_all, names_below
 from dataview.sources.remote.npy import RemoteNpySource, open_remote_npy
 from dataview.sources.remote.places import Place, WholeOnly, place_may_pass, version_in
 from dataview.sources.remote.reading import read_all, read_ranges
@@ -24,7 +24,7 @@ from dataview.sources.remote.web import may_pass, refused
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
     "check_local", "file_name", "files_at", "folder_and_name", "inside", "is_pattern", "is_url",
-    "is_web", "key_of", "local_path", "look_at_all", "may_pass", "open_remote_npy",
+    "is_web", "key_of", "local_path", "look_at_all", "may_pass", "names_below", "open_remote_npy",
     "place_may_pass", "read_all", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of",
     "shown", "version_in",
 ]  # fmt: skip

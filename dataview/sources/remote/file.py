@@ -67,16 +67,16 @@ class RemoteFile:
         self.ahead.forget()
 
 
-def read_up_to(url: str, ranges: Iterable[Range]) -> list[bytes]:
+def read_up_to(place: Place, ranges: Iterable[Range]) -> list[bytes]:
     """Return the bytes of ranges of a file elsewhere, fewer where it ends; -1 is up to there.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/read_up_to", b"abcdefgh")
-    >>> read_up_to("memory://read_up_to", [(6, 9), (9, 1), (5, -1)])
+    >>> read_up_to(Place("memory://read_up_to"), [(6, 9), (9, 1), (5, -1)])
     [b'gh', b'', b'fgh']
     >>> fsspec.filesystem("memory").rm("/read_up_to")
     """
-    place, asked = Place(url), list(ranges)
+    asked = list(ranges)
     if all(length >= 0 for _, length in asked):
         try:
             return read_from(place, asked)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from dataview.sources.file_access import in_order
 from dataview.sources.remote.places import AT_ONCE, Place, WholeOnly, attempted, info_of, version_in
 from dataview.sources.remote.urls import in_pieces, inside, is_url, is_web, shown
 from dataview.sources.remote.web import look_at_web
@@ -70,6 +71,13 @@ def files_at(place: Place, find: str = "ls") -> dict[str, There]:
         }
 
     return attempted(place, look)
+
+
+def names_below(place: Place) -> list[str]:
+    """Return the names of the files in a folder and below it, from the folder on, in order."""
+    start, end = inside(place.url, "\0").split("\0")
+    names = [url[len(start) : len(url) - len(end)] for url in files_at(place, "find")]
+    return sorted(names, key=in_order)
 
 
 def look_at_all(places: Sequence[Place]) -> list[There]:
