@@ -672,6 +672,14 @@ def test_files_follow_one_another_by_the_names_of_their_columns(tmp_path, way):
         d.a()
 
 
+def test_all_columns_that_one_file_lacks_are_told_in_one_sentence(tmp_path):
+    one = written(tmp_path, "a,b,c\n1,2,3\n", "1.csv")
+    told = r"1\.csv has the columns 'b', 'c', and 2\.csv has none of them{}; schema='union' takes"
+    for text, more in (("a\n1\n", ""), ("a,p,q\n1,2,3\n", r", but 'p', 'q'")):
+        with pytest.raises(ValueError, match=told.format(more)):
+            dv.open([one, written(tmp_path, text, "2.csv")])
+
+
 def test_files_that_differ_are_refused_or_unified(tmp_path, way):
     one = written(tmp_path, "a,b\n1,x\n", "1.csv")
     two = written(tmp_path, "a,c\n1.5,7\n", "2.csv")

@@ -98,8 +98,8 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
 
 
 def places(node: Node) -> list[str]:
-    """Return the places of the data, each named once."""
-    found: dict[str, None] = {}
+    """Return the places of the data, each named once, and columns of one file together."""
+    found: dict[str, dict[str, None]] = {}
     seen: set[int] = set()
     waiting = [node]
     while waiting and len(seen) < NODES_ASKED:
@@ -110,8 +110,9 @@ def places(node: Node) -> list[str]:
         below = _some_inside(here)
         waiting.extend(reversed(below))
         if not below and not isinstance(here, Record):
-            found[_place(here)] = None
-    return few(found, 60)
+            alike = here.source.describe_all() if isinstance(here, Stored) else _place(here)
+            found.setdefault(alike, {})[_place(here)] = None
+    return few([alike if len(own) > 1 else next(iter(own)) for alike, own in found.items()], 60)
 
 
 def _some_inside(node: Node) -> Sequence[Node]:

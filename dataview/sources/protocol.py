@@ -144,6 +144,10 @@ class Source(ABC):
         """Return a few words that tell a reader where the data is."""
         return type(self).__name__
 
+    def describe_all(self) -> str:
+        """Return a few words for this source and others like it, such as columns of one file."""
+        return self.describe()
+
     def bounds(self) -> Any:
         """Return the least and greatest of the values in groups of rows, where a file notes them.
 

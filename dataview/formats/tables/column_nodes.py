@@ -204,6 +204,10 @@ class ColumnSource(Source):
         """Say which column it is."""
         return f"column {'.'.join(self.name)!r} of {self.table.title}"
 
+    def describe_all(self) -> str:
+        """Say whose columns these are."""
+        return f"columns of {self.table.title}"
+
 
 def _chunk_rows(table: Table, starts: np.ndarray) -> int:
     """Return how many rows are best read together: a group, or as many small ones as are joined."""

@@ -82,7 +82,8 @@ def _first(parts: Sequence[Part], name: Name) -> str:
 
 def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
     """Return what a column is in all tables."""
-    first, found = next((table, kinds[name]) for table, kinds in parts if name in kinds)
+    first, columns = next(part for part in parts if name in part[1])
+    found = columns[name]
     for table, kinds in parts:
         kind = kinds.get(name)
         if kind is not None:
@@ -90,11 +91,25 @@ def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
         elif schema == "union":
             found = found._replace(has_missing=True)
         else:
-            raise ValueError(
-                f"{first.title} has a column {'.'.join(name)!r}, and {table.title} has none; "
-                "schema='union' takes the columns of all files, and what is not there is missing"
-            )
+            raise _lacking((first, columns), (table, kinds))
     return found
+
+
+def _lacking(one: Part, other: Part) -> ValueError:
+    """Return the error for a table that lacks columns of another one."""
+    (first, ours), (table, theirs) = one, other
+    lost = [name for name in ours if name not in theirs]
+    more = [name for name in theirs if name not in ours]
+    has, none = ("a column", "none") if len(lost) == 1 else ("the columns", "none of them")
+    instead = f", but {_listed(more)}" if more else ""
+    return ValueError(
+        f"{first.title} has {has} {_listed(lost)}, and {table.title} has {none}{instead}; "
+        "schema='union' takes the columns of all files, and what is not there is missing"
+    )
+
+
+def _listed(names: Sequence[Name]) -> str:
+    return shortened(", ".join(repr(".".join(name)) for name in names))
 
 
 def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
