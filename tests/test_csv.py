@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import csv
 import gzip
 import io
@@ -638,6 +639,37 @@ def test_threads_pickles_and_workers_read_it(tmp_path):
     assert pickle.loads(pickle.dumps(d)).s[4999]() == "t4999"
     found = [batch.n for batch in d._select("n", "x")._loader(100, "permutation", workers=2)]
     assert sorted(np.concatenate([np.asarray(one) for one in found]).tolist()) == list(range(5000))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_pickle_holds_no_index_which_is_found_again(tmp_path, monkeypatch, name):
+    text = table(20_000).encode()
+    path = written(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
+    d = dv.open(path, fill={"n": -1})
+    kept = pickle.dumps(d)
+    assert len(kept) < 2000 and len(pickle.dumps(d.n[5:])) < 2000
+    with mock.patch.object(csv_room, "_groups", side_effect=AssertionError("a pass")):
+        assert copy.deepcopy(d).n[-1]() == pickle.loads(kept).n[-1]() == 19_999
+    monkeypatch.setattr(csv_room, "_LATEST", {})
+    again = pickle.loads(kept)
+    assert again.s().tolist() == d.s().tolist() and len(csv_room._LATEST) == 1
+    for number in range(3):
+        pickle.dumps(dv.open(written(tmp_path, table(9000), f"{number}.csv")))
+    assert len(csv_room._LATEST) <= csv_room.MOST_KEPT
+    small = dv.open(written(tmp_path, table(30), "small.csv"))
+    with mock.patch.object(csv_room, "_groups", side_effect=AssertionError("a pass")):
+        assert pickle.loads(pickle.dumps(small)).s[29]() == "t29"
+
+
+def test_a_pickle_of_a_file_that_has_other_rows_is_refused(tmp_path, monkeypatch):
+    path = written(tmp_path, table(9000))
+    kept = pickle.dumps(dv.open(path))
+    other = table(9000).replace("\n", " ", 2).encode()
+    monkeypatch.setattr(csv_room, "_LATEST", {})
+    os.rename(path, f"{path}.old")
+    written(tmp_path, other)
+    with pytest.raises(ValueError, match=r"t\.csv has changed since its view was pickled"):
+        pickle.loads(kept)
 
 
 def test_an_index_is_kept_beside_the_file_as_long_as_it_is_the_same(tmp_path, way):

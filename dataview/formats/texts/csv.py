@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, rec
 from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
-from dataview.formats.texts.text_bytes import TextFile, line_at
+from dataview.formats.texts.text_bytes import TextFile, line_at, pickled_before
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 
@@ -42,6 +42,15 @@ SAMPLE = 1 << 16
 
 KEPT_OF_LARGE = 8 << 20
 """So much is kept of a file that is too large to be kept whole: blocks of a few threads."""
+
+SENT_BYTES = 1 << 10
+"""An index of so many bytes is in a pickle; a larger one is found again."""
+
+MOST_KEPT = 2
+"""Of so many files in pickles the index is kept."""
+
+Groups: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Where groups begin, in rows and in bytes, with their end."""
 
 SHORT = ("refuse", "missing")
 """What becomes of rows with fewer cells than there are names: an error, or cells are missing."""
@@ -175,7 +184,14 @@ class CsvTable(Table):
         self.numbers = {name: number for number, name in enumerate(parser.names)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CsvTable, (self.parser, self.asked, self.found), {"fills": self.fills}
+        """Send no large index: where groups begin is found again, and the rest is small."""
+        starts, places, seen = self.found
+        if starts.nbytes <= SENT_BYTES:
+            return CsvTable, (self.parser, self.asked, self.found), {"fills": self.fills}
+        begin, count = int(places[0]), int(starts[-1])
+        _remember(_key(self.parser, begin), (starts, places))
+        args = self.parser, self.asked, begin, count, seen
+        return _reopened, args, {"fills": self.fills}
 
     def seen_as(self, seen: list[int]) -> CsvTable:
         """Return the same rows, of which something else was seen."""
@@ -351,37 +367,79 @@ def _first_rows(
 def _scanned(file: TextFile, parser: Parser, layout: Layout, asked: Asked) -> csv_index.Found:
     """Return where the groups of a file begin, and what is seen in its columns."""
     seen = [0] * len(layout.names)
-    rows, ends = [np.zeros(1, np.intp)], [np.array([layout.begin], np.intp)]
     waiting: deque[Future[list[int]]] = deque()
 
     def take() -> None:
         for number, own in enumerate(waiting.popleft().result()):
             seen[number] |= own
 
-    with begin("reading", file.size, "B") as task, ThreadPoolExecutor(AHEAD) as pool:
-        for raw, place, cuts in _chunks(file, layout):
-            rows.append(cuts.rows)
-            ends.append(cuts.ends + place)
-            waiting.append(pool.submit(parser.seen, raw, place, list(seen), asked))
-            if len(waiting) > AHEAD:
-                take()
-            task.reach(place + len(raw), file.size)
+    def look(raw: bytes, place: int) -> None:
+        waiting.append(pool.submit(parser.seen, raw, place, list(seen), asked))
+        if len(waiting) > AHEAD:
+            take()
+
+    with ThreadPoolExecutor(AHEAD) as pool:
+        groups = _groups(file, layout.dialect, layout.begin, look)
         while waiting:
             take()
+    return csv_index.Found(*groups, seen)
+
+
+def _groups(
+    file: TextFile, dialect: Dialect, start: int, look: Callable[[bytes, int], None] | None = None
+) -> Groups:
+    """Return where the groups of a file begin, in rows and in bytes; `look` gets their text."""
+    rows, ends = [np.zeros(1, np.intp)], [np.array([start], np.intp)]
+    with begin("reading", file.size, "B") as task:
+        for raw, place, cuts in _chunks(file, dialect, start):
+            rows.append(cuts.rows)
+            ends.append(cuts.ends + place)
+            if look is not None:
+                look(raw, place)
+            task.reach(place + len(raw), file.size)
     starts = np.concatenate(rows)
-    return csv_index.Found(np.cumsum(starts, out=starts), np.concatenate(ends), seen)
+    return np.cumsum(starts, out=starts), np.concatenate(ends)
 
 
-def _chunks(file: TextFile, layout: Layout) -> Iterator[tuple[bytes, int, Any]]:
+def _reopened(parser: Parser, asked: Asked, start: int, count: int, seen: list[int]) -> CsvTable:
+    """Return the table of a pickle, which has no index."""
+    key = _key(parser, start)
+    groups = _LATEST.get(key)
+    if groups is None:
+        groups = _groups(parser.file, parser.dialect, start)
+    if groups[0][-1] != count:
+        raise pickled_before(parser.file.path)
+    _remember(key, groups)
+    return CsvTable(parser, asked, csv_index.Found(*groups, seen))
+
+
+def _key(parser: Parser, start: int) -> Any:
+    """Return what tells the index of a file: in another state the file has another one."""
+    file = parser.file
+    return file.path, file.state, file.encoding, parser.dialect, start
+
+
+_LATEST: dict[Any, Groups] = {}
+"""Where the groups of files begin that were in pickles: a worker may get many of one file."""
+
+
+def _remember(key: Any, groups: Groups) -> None:
+    """Keep an index, and only a few."""
+    if key not in _LATEST and len(_LATEST) >= MOST_KEPT:
+        _LATEST.clear()
+    _LATEST[key] = groups
+
+
+def _chunks(file: TextFile, dialect: Dialect, place: int) -> Iterator[tuple[bytes, int, Any]]:
     """Yield texts of whole rows, their places, and their groups."""
-    place, size, chunk = layout.begin, file.size, CHUNK
+    size, chunk = file.size, CHUNK
     while place < size:
         raw = file.read(place, place + chunk)
-        with _unclosed_named(file, place, raw, layout.dialect):
-            cuts = cut(raw, layout.dialect, place + len(raw) >= size)
+        with _unclosed_named(file, place, raw, dialect):
+            cuts = cut(raw, dialect, place + len(raw) >= size)
         if not cuts.end:
             if chunk >= LONGEST_ROW:
-                raise _too_long(file, place, raw, layout.dialect)
+                raise _too_long(file, place, raw, dialect)
             chunk *= 4
             continue
         chunk = CHUNK
