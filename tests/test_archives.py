@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import stat
 import struct
 import tarfile
 import zipfile
@@ -315,6 +316,14 @@ def link(folder):
     return folder / "a.tar"
 
 
+def link_in_zip(folder):
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        info = zipfile.ZipInfo("a.txt")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    return folder / "a.zip"
+
+
 def twice(folder):
     return tarred(folder / "a.tar", [("a.txt", b"1"), ("a.txt", b"2")])
 
@@ -366,7 +375,8 @@ def no_rows(folder):
 
 
 REFUSED = [
-    (link, "'a.txt' is a link"), (twice, "two files of the name 'a.txt'"),
+    (link, "'a.txt' is a link"), (link_in_zip, "'a.txt' is a link"),
+    (twice, "two files of the name 'a.txt'"),
     (cased, "are of one row and field"), (cut, "'a.txt' is cut short"),
     (torn, "no file at byte 1024"), (long_header, "a header would have 1073741824 bytes"),
     (method, "packed by method 14"), (lying, "cannot be unpacked to so many"),

@@ -389,6 +389,16 @@ def test_lists_and_structs_of_polars():
 
 
 @clients
+def test_integers_of_polars_that_are_too_wide_are_named():
+    import polars as pl
+
+    frame = pl.DataFrame({"x": [1], "wide": pl.Series([1], dtype=pl.Int128)})
+    with pytest.raises(TypeError, match=r"column 'wide' has integers of 128 bits.*cast it"):
+        dv.View(frame)
+    assert dv.View(frame.cast({pl.Int128: pl.Int64})).wide().tolist() == [1]
+
+
+@clients
 def test_memory_of_polars_is_lent():
     import polars as pl
 

@@ -248,6 +248,9 @@ def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):
             "pairs": pa.array([[[1, 2]], [], None], pa.list_(pa.list_(pa.int8(), 2))),
         }
     )
+    memory = dv.View(table)
+    assert [row.tolist() for row in memory.map.key()] == [["k"], [], []]
+    assert [row.tolist() for row in memory.map.value()] == [[1], [], []]
     d = dv.open(write(table, tmp_path / "a", 2))
     assert d.s.a().tolist() == [1, 0, 0] and d.s.a_mask().tolist() == [True, False, False]
     assert d.s.b.c().tolist() == ["x", None, "y"] and d.s.b.c_mask().tolist() == [True, False, True]
@@ -269,6 +272,12 @@ def test_what_numpy_has_no_array_of_is_no_field_and_says_why(tmp_path):
         dv.FieldError, match="month_day_nano_interval, of which NumPy has no arrays"
     ):
         d._field("i")
+    stream = pa.RecordBatchReader.from_batches(
+        pa.schema([("x", pa.int64()), ("i", interval.type)]),
+        [pa.record_batch({"x": [1], "i": interval})],
+    )
+    streamed = dv.View(stream)
+    assert streamed._fields() == ("x",) and streamed.x().tolist() == [1]
     with pytest.raises(ValueError, match=r"b\.arrow has no columns that can be viewed; 'i' is of"):
         dv.open(WRITTEN["arrow"](pa.table({"i": interval}), tmp_path / "b"))
 
@@ -984,6 +993,24 @@ def test_files_in_a_list_or_of_a_pattern_are_one_table(suffix, tmp_path):
     assert (len(union), union.x[-1](), union.name_mask[-1]()) == (13, 1, False)
     with pytest.raises(ValueError, match="open with mode 'r'"):
         dv.open(places, "r+")
+
+
+@pytest.mark.parametrize("schema", ["same", "union"])
+def test_a_column_without_a_value_is_what_it_is_in_other_files(tmp_path, schema):
+    nothing = dict.fromkeys(["i", "text", "list", "inner"], pa.nulls(2))
+    full = {"i": [1], "text": ["u"], "list": [[1, 2]], "inner": [[5, None]]}
+    nothing["inner"] = pa.array([[], None], pa.list_(pa.null()))
+    for names in (("a", "b"), ("b", "a")):
+        tables = dict(zip(names, (nothing, full), strict=True))
+        d = dv.open(folder(tmp_path / names[0], **tables), schema=schema)
+        empty = slice(0, 2) if names[0] == "a" else slice(1, 3)
+        assert d.i._dtype() == np.int64 and d.i._sum()() == 1
+        assert d.i_mask[empty]().tolist() == [False, False] and d.i_mask._sum()() == 1
+        assert d.text[empty]().tolist() == [None, None]
+        assert [row.tolist() for row in d.list[empty]()] == [[], []]
+        assert d.list._mean()() == 1.5 and d.inner._mean()() == 5
+        assert d.list_mask[empty]().tolist() == [False, False]
+        assert d.inner_mask[empty]().tolist() == [True, False]
 
 
 def test_files_that_differ_are_refused_with_file_and_field(tmp_path):

@@ -353,6 +353,13 @@ def _hours(series: Any) -> Column:
     return _with_gaps(series.name, _lent(passed.view("m8[ns]"), "polars"), series.is_null())
 
 
+def _too_wide(series: Any) -> Column:
+    raise TypeError(
+        f"column {series.name!r} has integers of 128 bits, of which NumPy has no arrays; cast it, "
+        "such as by frame.cast({polars.Int128: polars.Int64})"
+    )
+
+
 POLARS: dict[str, Callable[[Any], Column]] = {
     "Enum": _enum,
     "Categorical": _categorical,
@@ -361,5 +368,7 @@ POLARS: dict[str, Callable[[Any], Column]] = {
     "Struct": _struct,
     "Datetime": _zoned,
     "Time": _hours,
+    "Int128": _too_wide,
+    "UInt128": _too_wide,
 }
 """What makes a column of polars a field, by the class of its dtype, where its array does not."""

@@ -265,8 +265,12 @@ def _name_of(name: Any) -> str:
 
 
 def _of_arrow_stream(stream: Any) -> Node:
-    """Return the node of Arrow's C stream: a table, or one column."""
-    return node_of_column(import_library("pyarrow", "dataview[arrow]").chunked_array(stream))
+    """Return the node of Arrow's C stream: a table, which comes as structs, or one column."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    column = pyarrow.chunked_array(stream)
+    if pyarrow.types.is_struct(column.type) and not column.null_count:
+        return node_of_table(pyarrow.Table.from_struct_array(column))
+    return node_of_column(column)
 
 
 def _of_picture(picture: Any) -> None:

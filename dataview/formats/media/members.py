@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import struct
 import tarfile
 import zipfile
@@ -136,6 +137,8 @@ def _in_zip(file: Any) -> Iterator[Found]:
             if info.is_dir():
                 continue
             what = f"the file {shortened(repr(info.filename))}"
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise ValueError(f"{shortened(repr(info.filename))} is a link or no plain file")
             if info.flag_bits & 1:
                 raise ValueError(f"{what} is encrypted")
             if info.compress_type not in (STORED, DEFLATED):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.tables.columns import Kind, Name
+from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
@@ -133,6 +133,8 @@ def _nature(kind: Any) -> str:
         return f"codes of {_nature(kind.value_type) or kind.value_type}"
     if types.is_timestamp(kind) and kind.tz:
         return f"in {kind.tz}"
+    if types.is_null(kind):
+        return NOTHING
     is_object = dtype_of(kind) == LateValues.dtype
     return str(kind).removeprefix("large_").removesuffix("_view") if is_object else ""
 

@@ -332,4 +332,4 @@ def dictionaries_in(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:
             for part, child in zip(kind, array.flatten(), strict=True):
                 yield from dictionaries_in(child, (*name, part.name))
         elif pyarrow.types.is_nested(kind):
-            yield from dictionaries_in(array.flatten(), name)
+            yield from dictionaries_in(_in_lists(array)[2], name)

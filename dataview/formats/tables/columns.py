@@ -77,6 +77,10 @@ def _bytes_of_objects(values: np.ndarray | LateValues | Column) -> int:
     return sum(map(sys.getsizeof, some)) * values.size // len(some)
 
 
+NOTHING = "nothing"
+"""The nature of a column of a type that has no values."""
+
+
 class Kind(NamedTuple):
     """What the values of a column are; `depth` counts lists inside lists.
 

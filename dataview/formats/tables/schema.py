@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dataview.errors import hint, shortened
-from dataview.formats.tables.columns import Column, Kind, Name, Table
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""
@@ -114,6 +114,9 @@ def _listed(names: Sequence[Name]) -> str:
 
 def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
     """Return what a column is that two tables have."""
+    for empty, full in ((one, other), (other, one)):
+        if empty.nature == NOTHING and empty.depth in (0, full.depth) and not empty.shape:
+            return full._replace(has_missing=True)
     both = one._replace(has_missing=one.has_missing or other.has_missing)
     if both == other._replace(has_missing=both.has_missing):
         return both
@@ -173,7 +176,7 @@ class Tables(Table):
             if own[0] >= own[1]:  # a table without rows
                 continue
             table, kinds = self.parts[number]
-            there = [name for name in names if name in kinds]
+            there = [name for name in names if name in kinds and not _is_empty(kinds[name])]
             read = table.read(there, *own) if there else {}
             count = int(table.starts[own[1]] - table.starts[own[0]])
             found.append(
@@ -203,6 +206,11 @@ class Tables(Table):
         super().close()
         for table, _ in self.parts:
             table.close()
+
+
+def _is_empty(kind: Kind) -> bool:
+    """Whether no row of a column has a value, so that it is missing in any column."""
+    return kind.nature == NOTHING and not kind.depth
 
 
 def as_kind(column: Column, kind: Kind) -> Column:
