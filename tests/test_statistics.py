@@ -202,6 +202,62 @@ def test_statistics_of_nothing_are_numpys(kind, shape):
                     assert_same(evaluated(action(dv.View(a))), expected)
 
 
+AXES = (
+    [0, 1], [0], [], [-1, 0], [0, 0], [0, 7], [True], (0, 1), (), (0, 7), (0, None), np.array(1),
+    np.array([0, 1]), np.int64(-1), 1.0, True, np.True_, "0", 3,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", AXES, ids=repr)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "quantile",
+        "median",
+        "nanquantile",
+        "nanmedian",
+        "sum",
+        "prod",
+        "mean",
+        "std",
+        "var",
+        "min",
+        "max",
+        "argmin",
+        "any",
+        "all",
+        "nansum",
+        "nanprod",
+        "nanmean",
+        "nanstd",
+        "nanmax",
+    ],
+)
+def test_axes_of_every_kind_are_those_that_numpy_takes(kind, axis):
+    a = np.random.default_rng(0).integers(0, 9, (3, 4, 5)) / 4
+    q = (0.5,) if "quantile" in kind else ()
+    for subject in (a, a[0]):
+        for keepdims in (False, True):
+
+            def by_function(v, keepdims=keepdims):
+                return getattr(np, kind)(v, *q, axis=axis, keepdims=keepdims)
+
+            def by_verb(v, keepdims=keepdims):
+                if not isinstance(v, dv.View):
+                    return by_function(v)
+                return getattr(v, f"_{kind}")(*q, axis=axis, keepdims=keepdims)
+
+            for action in (by_function, by_verb):
+                expected, refusal = attempt(action, subject)
+                if refusal is None:
+                    found = evaluated(action(dv.View(subject)))
+                    assert found.dtype == expected.dtype and found.shape == expected.shape
+                    np.testing.assert_allclose(found, expected, 1e-12)
+                else:
+                    with pytest.raises(public_class(refusal)):
+                        action(dv.View(subject))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_of_a_record_or_a_text_are_refused_as_by_numpy(kind):
     for a in [np.zeros(3, [("a", "f4"), ("b", "i2")]), np.array(["b", "a", ""])]:

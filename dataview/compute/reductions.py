@@ -53,6 +53,30 @@ def _asked_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.asarray(getattr(np, kind)(np.ones(1, dtype), axis=0)).dtype
 
 
+AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
+
+
+def axes_over(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
+    """Return the axes of a statistic, ascending; those of quantiles may be a list, as in NumPy."""
+    if type(axis) is int and 0 <= axis < ndim:
+        return (axis,)
+    if kind.startswith("arg") and isinstance(axis, tuple):
+        raise of_one_axis(kind, axis)
+    given = axis
+    if kind != "quantile":
+        given = axis if isinstance(axis, tuple) else (axis,)
+        if not ndim and given in ((0,), (-1,)) and kind not in AVERAGES:  # so does NumPy
+            return ()
+        if any(isinstance(number, (bool, np.bool)) for number in given):
+            raise TypeError(f"the axis of {kind} is an integer; got {axis!r}")
+    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+
+
+def of_one_axis(kind: str, axis: Any) -> Exception:
+    """Return the error for a statistic that is asked for over several axes."""
+    return TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
+
+
 # --- sums --------------------------------------------------------------------------------------
 
 WIDE = 1024

@@ -19,7 +19,14 @@ from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
 from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of
-from dataview.compute.reductions import Kind, State, result_dtype
+from dataview.compute.reductions import (
+    AVERAGES,
+    Kind,
+    State,
+    axes_over,
+    of_one_axis,
+    result_dtype,
+)
 from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request, table_of
 from dataview.errors import RaggedError, StreamError, warn
 from dataview.index import Index
@@ -40,8 +47,6 @@ WINDOW = 64
 
 LONG = 4
 """From so many nested statistics on, a small operand is kept for the next one."""
-
-AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
 
 lock = threading.Lock()
 """Held while a statistic, or some of its rows, get values."""
@@ -86,14 +91,14 @@ def of_array(
     """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
     shape = _lengths(node)
     check_ends(node, kind)
-    axes = tuple(range(len(shape))) if axis is None else _axes(axis, len(shape), kind)
+    axes = tuple(range(len(shape))) if axis is None else axes_over(axis, len(shape), kind)
     if isinstance(node, Sampled) and node.passes:
         _check_one_pass(kind, axes)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
         return Reduction(kind, node, axes, keepdims, options, dtype)
     if "arg" in kind and isinstance(axis, tuple):
-        raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
+        raise of_one_axis(kind, axis)
     if not KINDS[kind].of_empty and kind not in AVERAGES:
         for number in axes:
             if not shape[number]:
@@ -167,15 +172,6 @@ def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool =
     return of_all("quantile", node, axis, keepdims, options)
 
 
-def _axes(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
-    if not ndim and axis in (0, -1) and kind not in (*AVERAGES, "quantile"):  # so does NumPy
-        return ()
-    if type(axis) is int and 0 <= axis < ndim:
-        return (axis,)
-    given = axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
-
-
 def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
 
@@ -187,7 +183,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
         lead = np.shape(options.get("q", 0))
         return reshaped(found, (*lead, *[1] * ndim)) if keepdims else found
     ragged = {number for number, length in enumerate(node.extents) if number and length is None}
-    axes = set(_axes(axis, ndim, kind))
+    axes = set(axes_over(axis, ndim, kind))
     axes = ragged if axes == {1} else axes
     behind = ndim - len(known_shape(values)) + 1
     if min(axes, default=0) >= behind and not keepdims and "q" not in options:
@@ -200,7 +196,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
             f"got axis={axis!r}. {WAYS_OUT}"
         )
     if kind.startswith("arg") and len(axes) > 1:
-        raise TypeError(f"{kind} is taken over one axis or over all; got axis={axis!r}")
+        raise of_one_axis(kind, axis)
     if kind == "quantile":
         dtype = quantile_dtype((1,) * ndim, tuple(sorted(axes)), known_dtype(node), options)
     else:

@@ -404,13 +404,8 @@ def _median(without_missing: bool, a: Any, axis: Any = None, *, keepdims: bool =
     node = node_from(a)
     if known_dtype(node).kind not in "biufmM":
         return LEFT  # type: ignore[no-any-return]
-    options = {"axis": _as_axes(axis), "keepdims": keepdims, "without_missing": without_missing}
+    options = {"axis": axis, "keepdims": keepdims, "without_missing": without_missing}
     return asked(partial(median, **options), node)
-
-
-def _as_axes(axis: Any) -> Any:
-    """Return axes as a tuple, which NumPy takes as a list where it sorts."""
-    return tuple(axis) if isinstance(axis, list) else axis
 
 
 _OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
@@ -432,7 +427,7 @@ def _quantile(
     q = q if type(q) in (int, float) else np.array(evaluated(q))
     missing = {"without_missing": True} if without_missing else {}
     options = {"q": q, "method": method, "approx": False, **missing}
-    return statistic("quantile", node, _as_axes(axis), keepdims, options)
+    return statistic("quantile", node, axis, keepdims, options)
 
 
 def _percentile(
