@@ -267,9 +267,9 @@ def _common(block: np.ndarray, axes: Axes, mean: np.ndarray) -> np.ndarray | Non
 
 def rounded(means: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Whether means may be of equal numbers that have too many digits for exact sums."""
-    near: np.ndarray = np.abs(means - numbers) <= np.abs(numbers) * NEARLY
+    near = np.asarray(np.abs(means - numbers) <= np.abs(numbers) * NEARLY)
     with np.errstate(over="ignore"):  # what is too large for so few digits differs
-        near &= numbers.real.astype(np.float16) != numbers
+        near[near] = numbers[near].real.astype(np.float16) != numbers[near]
     return near
 
 
