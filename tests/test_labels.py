@@ -138,6 +138,29 @@ def test_many_labels_are_found_however_far_apart(count, spread, dtype):
     assert_same(dv.View(values)._codes(labels=labels)(), expected)
 
 
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 17, 64, 65])
+@pytest.mark.parametrize("dtype", ["S", "U", ">U", "é", "ש"])
+def test_texts_of_any_length_that_differ_in_one_letter_have_their_codes(dtype, length, rng):
+    letters = np.full((400, length), "a")
+    letters[np.arange(400), rng.integers(0, length, 400)] = rng.choice(list("abcdefgh"), 400)
+    letters = np.where(letters == "h", dtype if len(dtype.encode()) > 1 else "h", letters)
+    texts = np.array(["".join(row).rstrip("c") for row in letters])
+    texts = texts.astype(dtype if dtype[-1] in "SU" else "U")[rng.integers(0, 400, 40_000)]
+    values, codes = np.unique(texts, return_inverse=True)
+    v = dv.View(texts)
+    assert_same(v._codes()(), codes)
+    assert_same(v._unique()(), values)
+    some = rng.permutation(values)[: len(values) // 2]
+    assert_same(v._codes(labels=some)(), model(texts, some.tolist())[1])
+
+
+def test_long_texts_are_hashed_and_not_searched(monkeypatch):
+    texts = np.array([f"a text of {n} letters" for n in range(20)])[np.arange(40_000) % 20]
+    expected = np.unique(texts, return_inverse=True)[1]
+    monkeypatch.setattr("dataview.tables.coding._searched", lambda *_: pytest.fail("searched"))
+    assert_same(dv.View(texts)._codes()(), expected)
+
+
 def test_zero_has_two_signs_and_one_code():
     values = np.array([0.0, -0.0, 1.0, np.nan])
     for dtype in ("f8", ">f8", "f4", "f2"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -218,18 +218,22 @@ EMPTIER = 4
 """How many slots there are for each label, at least: most labels are in their first one."""
 
 
-def words_of(values: np.ndarray) -> np.ndarray | None:
+Words = Sequence[np.ndarray]
+"""Columns of integers: two values are equal where all of theirs are."""
+
+
+def words_of(values: np.ndarray) -> Words | None:
     """Return integers that are the same where values are equal, None if there are none.
 
-    Texts have them if they have up to eight letters of Latin-1; NaN is not equal to itself.
+    Texts have them if they have up to 64 letters of Latin-1; NaN is not equal to itself.
     """
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "biumM":
-        return as_integers(values).astype(np.uint64)
+        return [as_integers(values).astype(np.uint64)]
     if kind == "f" and size <= 8:
-        return (values + 0.0).astype(np.float64).view(np.uint64)  # of zero there are two
+        return [(values + 0.0).astype(np.float64).view(np.uint64)]  # of zero there are two
     width = size // 4 if kind == "U" else size
-    if kind not in "US" or not 0 < width <= LETTERS:
+    if kind not in "US" or not 0 < width <= LETTERS * MOST:
         return None
     letters = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     if kind == "U":
@@ -237,17 +241,23 @@ def words_of(values: np.ndarray) -> np.ndarray | None:
         if points.max(initial=0) > 0xFF:
             return None
         letters = points.astype(np.uint8).view(f"S{width}")
-    return letters.astype(f"S{LETTERS}", copy=False).view(np.uint64)
+    count = -(-width // LETTERS)
+    words = letters.astype(f"S{LETTERS * count}", copy=False).view(np.uint64)
+    return [words] if count == 1 else [*np.ascontiguousarray(words.reshape(-1, count).T)]
 
 
 LETTERS = 8
 """So many letters of a text are one word."""
 
+MOST = 8
+"""Texts of more words are searched."""
 
-def _slots(labels: np.ndarray) -> np.ndarray:
-    """Return a table of codes in which each word is at its slot, or at one soon after it."""
-    slots = np.full(1 << (EMPTIER * len(labels)).bit_length(), MISSING)
-    places, waiting = _slot_of(labels, len(slots)), np.arange(len(labels))
+
+def _slots(labels: Words) -> np.ndarray:
+    """Return a table of codes in which the words of each label are at their slot, or soon after."""
+    count = len(labels[0])
+    slots = np.full(1 << (EMPTIER * count).bit_length(), MISSING)
+    places, waiting = _slot_of(labels, len(slots)), np.arange(count)
     while len(waiting):
         free = slots[places[waiting]] == MISSING
         slots[places[waiting[free]]] = waiting[free]  # of several labels one stays there
@@ -256,16 +266,23 @@ def _slots(labels: np.ndarray) -> np.ndarray:
     return slots
 
 
-def _slot_of(words: np.ndarray, count: int) -> np.ndarray:
+def _slot_of(words: Words, count: int) -> np.ndarray:
     """Return the slots of words: the first bits of their products with a large odd number."""
-    spread = words * np.uint64(0x9E3779B97F4A7C15)
+    spread = words[0] * _ODD
+    for further in words[1:]:
+        spread ^= spread >> _HALF
+        spread += further
+        spread *= _ODD
     spread >>= np.uint64(65 - count.bit_length())
     places: np.ndarray = spread.view(np.intp)
     return places
 
 
+_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+
 def _hashed(
-    labels: np.ndarray, slots: np.ndarray, ranks: np.ndarray | None, values: np.ndarray
+    labels: Words, slots: np.ndarray, ranks: np.ndarray | None, values: np.ndarray
 ) -> np.ndarray | None:
     """Return the codes of values by the words of labels, None if they have no words."""
     found, flat = np.empty(values.size, np.intp), values.reshape(-1)
@@ -277,10 +294,10 @@ def _hashed(
     return (found if ranks is None else ranks[found]).reshape(values.shape)
 
 
-def _codes_of_words(labels: np.ndarray, slots: np.ndarray, words: np.ndarray) -> np.ndarray:
+def _codes_of_words(labels: Words, slots: np.ndarray, words: Words) -> np.ndarray:
     places = _slot_of(words, len(slots))
     found: np.ndarray = slots[places]
-    hit = labels[found] == words  # no label has a word whose slot is empty
+    hit = _are_same(labels, found, words, slice(None))  # no label has words whose slot is empty
     if hit.all():
         return found
     rows = np.flatnonzero(~hit & (found != MISSING))
@@ -288,7 +305,13 @@ def _codes_of_words(labels: np.ndarray, slots: np.ndarray, words: np.ndarray) ->
     while len(rows):  # another label is at the slot
         places[rows] = (places[rows] + 1) % len(slots)
         codes = slots[places[rows]]
-        hit = (codes != MISSING) & (labels[codes] == words[rows])
+        hit = (codes != MISSING) & _are_same(labels, codes, words, rows)
         found[rows[hit]] = codes[hit]
         rows = rows[~hit & (codes != MISSING)]
     return found
+
+
+def _are_same(labels: Words, codes: np.ndarray, words: Words, rows: Any) -> np.ndarray:
+    """Return where the labels of codes have the words of these rows."""
+    pairs = zip(labels, words, strict=True)
+    return functools.reduce(np.logical_and, (one[codes] == other[rows] for one, other in pairs))
