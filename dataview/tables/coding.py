@@ -62,6 +62,16 @@ def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(values, return_inverse=True)
 
 
+def told(value: Any) -> str:
+    """Return a label as errors show it: texts and numbers as Python does.
+
+    >>> told(np.str_("a")), told(np.int64(3)), told(np.datetime64("2020-01-01"))
+    ("'a'", '3', "np.datetime64('2020-01-01')")
+    """
+    is_plain = isinstance(value, np.generic) and value.dtype.kind not in "mM"
+    return repr(value.item() if is_plain else value)
+
+
 def narrowed(codes: np.ndarray, count: int) -> np.ndarray:
     """Return codes in a dtype that is sorted in few passes."""
     return codes.astype(np.int16) if count < 1 << 15 else codes

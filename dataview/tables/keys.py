@@ -22,7 +22,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
-from dataview.tables.coding import MISSING, Code, classes, coder
+from dataview.tables.coding import MISSING, Code, classes, coder, told
 from dataview.tables.labels import checked_codes, label_node
 from dataview.tables.unique import Counted, counted, in_records, merged
 
@@ -385,8 +385,8 @@ def _check_known(
     if unknown.any():
         place = int(np.argmax(unknown))
         raise ValueError(
-            f"row {start + place} holds {values[place]!r}, which was not among the labels when the "
-            "groups were made; make them anew with _group"
+            f"row {start + place} holds {told(values[place])}, which was not among the labels when "
+            "the groups were made; make them anew with _group"
         )
 
 

@@ -22,7 +22,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder
+from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder, told
 from dataview.tables.unique import Distinct, Table, Values, count_values, in_records
 
 BLOCK = 1 << 16
@@ -150,7 +150,7 @@ def _check_known(codes: np.ndarray, values: np.ndarray, node: Node, numbers: np.
         return
     place = tuple(np.argwhere(unknown)[0].tolist())
     raise ValueError(
-        f"row {numbers[place[0]]} holds {values[place]!r}, which was not among the labels when "
+        f"row {numbers[place[0]]} holds {told(values[place])}, which was not among the labels when "
         "_codes() was asked for; ask for it again, or give labels="
     )
 
