@@ -259,8 +259,8 @@ class Decoding(Part):
 
 def checked_codes(codes: np.ndarray, count: int) -> np.ndarray:
     """Return codes, or raise if there is one without a label."""
-    wrong = (codes < MISSING) | (codes >= count)
-    if wrong.any():
+    if codes.size and (codes.min() < MISSING or codes.max() >= count):
+        wrong = (codes < MISSING) | (codes >= count)
         raise ValueError(
             f"the data hold the code {codes[wrong][0]}, and the metadata list {count} labels: "
             f"there may be {MISSING} (missing) to {count - 1}; _with_meta(labels=...) lists others"
