@@ -13,6 +13,13 @@ C = Conv2DSpace((28, 28), channels=1)
 BOTH = CompositeSpace((X, Y))
 
 
+class Other:
+    """An array of another library, as a tensor or a table."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros((2, 4), dtype)
+
+
 @pytest.fixture
 def names():
     d = dv.View(x=np.arange(24.0).reshape(6, 4), y=[0, 1, 2, 0, 1, 2], _spaces={"y": Y})
@@ -40,6 +47,15 @@ MISTAKES = [
     ("Conv2DSpace((2, 2), 1, axis=None)", "no argument 'axis'; did you mean 'axes'? Write Conv2DS"),
     ("Conv2DSpace((2, 2), 1, axes='bc01')", "got 'bc01'; write axes=('b', 'c', 0, 1)"),
     ("Conv2DSpace(28, 28, 1)", "the shape of a Conv2DSpace has 2 lengths, as (28, 28); got 28"),
+    ("Conv2DSpace(2, 3)", "has 2 lengths, as (28, 28); got 2; all of them stand in one tuple"),
+    ("Conv2DSpace((2, 2), 1, 'f4')", "in some order; got 'f4'; dtype= takes dtypes"),
+    ("Conv2DSpace((2, 2), 1, 3)", "are ('b', 0, 1, 'c') in some order; got 3"),
+    ("IndexSpace(10, 'i4')", "dim= is a whole number; got 'i4'; dtype= takes dtypes"),
+    (
+        "CompositeSpace({'x': X})",
+        "takes a tuple of spaces, as in CompositeSpace((space, space)); g",
+    ),
+    ("CompositeSpace(3)", "takes a tuple of spaces, as in CompositeSpace((space, space)); got 3"),
     ("SequenceSpace(dim=3)", "SequenceSpace has no argument 'dim'; write SequenceSpace(space)"),
     ("SequenceSpace(VectorSpace)", "got the class VectorSpace; VectorSpace(...) makes a space of"),
     (
@@ -65,6 +81,30 @@ MISTAKES = [
     ("X.np_validate(batch[0])", "got the shape (4,); batch[None] is a batch of this one sample"),
     ("C.np_validate(np.zeros((3, 28, 28)))", "(3, 28, 28); batch.reshape(-1, 28, 28, 1) has them"),
     ("C.np_validate(np.zeros((3, 1, 28, 28)))", "axes= says in which order the axes stand, as axe"),
+    (
+        "X.np_validate(Other())",
+        "got Other; np.asarray(batch) makes an array of it, dv.View(batch) a",
+    ),
+    (
+        "X.format_as(Other(), C)",
+        "got Other; np.asarray(batch) makes an array of it, dv.View(batch) a",
+    ),
+    (
+        "SequenceSpace(X).np_validate((Other(), Other()))",
+        "data: SequenceSpace(space=VectorSpace(dim=4)) takes arrays or views; got Other; np.as",
+    ),
+    (
+        "X.np_batch_size(d.x)",
+        "np_batch_size takes arrays, and the batch holds a view; call the vie",
+    ),
+    ("NullSpace().np_batch_size(d.x)", "or use batch_size, which is lazy"),
+    (
+        "X.undo_np_format_as(d.x, X)",
+        "undo_np_format_as takes arrays, and the batch holds a view; c",
+    ),
+    ("X.undo_np_format_as(batch, 3)", "a batch is formatted as a space; got 3"),
+    ("X.undo_format_as(batch, 'x')", "a batch is formatted as a space; got 'x'"),
+    ("d.y._onehot(3)", "labels= is a list of labels, as [0, 1, 2] or range(3); got one value"),
     ("Y.np_validate(np.array([0, 1]))", "got the shape (2,); batch[:, None] makes it a column"),
     # pairs
     (

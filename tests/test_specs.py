@@ -751,6 +751,29 @@ def test_one_sample_is_not_taken_for_a_batch():
     assert uneven._get((VectorSpace(1), "z"))._shape() == (3, 1)
 
 
+def test_a_misfit_of_a_batch_names_the_row_of_the_data():
+    labels = np.zeros(8, int)
+    labels[6] = 9
+    known, unknown = dv.View(y=labels, _spaces={"y": IndexSpace(5, 1)}), dv.View(y=labels)
+    for d, space in ((unknown, IndexSpace(5, 1)), (known, VectorSpace(5)), (known, known.y._space)):
+        spec = (space, "y")
+        for rows, place in (
+            (d, "row 0, row 6 of the data,"),  # in a batch of 2
+            (d[::-1], "row 1, row 6 of the data,"),
+            (d[[0, 1, 6]], "row 0, row 6 of the data,"),
+            (d[5:], "row 1, row 6 of the data,"),
+        ):
+            with pytest.raises(ValueError, match=f"^source 'y': label 9 in {place} is out of ra"):
+                [each() for each in rows._minibatches(2, spec=spec)]
+        with pytest.raises(ValueError, match=r"^source 'y': label 9 in row 6 is out of range"):
+            d._get(spec)()
+    scores = np.eye(3)[[0, 1, 2, 1]]
+    scores[3, 0] = np.nan
+    lazy = VectorSpace(3).format_as(dv.View(scores)[2:], IndexSpace(3, 1), argmax=True)
+    with pytest.raises(ValueError, match=r"^the batch: row 1, row 3 of the data, has NaN"):
+        lazy()
+
+
 def test_sequences_filled_up():
     rows = [[1, 2], [], [3, 4, 5]]
     d = dv.View(w=rows, _spaces={"w": SequenceSpace(IndexSpace(9, 1))})

@@ -27,6 +27,12 @@ from dataview.spaces.base import (
 from dataview.spaces.batch import Extents
 
 
+def as_array(batch: Any) -> str:
+    """Return how an array is made of what is none, "" if that is not known."""
+    has_data = hasattr(batch, "__array__") and np.ndim(batch)
+    return "; np.asarray(batch) makes an array of it, dv.View(batch) a view" if has_data else ""
+
+
 def _remedy(dtype: np.dtype[Any]) -> str:
     """Return how numbers are made of what is none."""
     if dtype.kind in "SUT":
@@ -123,6 +129,7 @@ class ArraySpace(Space):
         elif not isinstance(batch, (np.ndarray, Node)):
             raise TypeError(
                 f"{where}: {self!r} takes an array or a view; got {type(batch).__name__}"
+                f"{as_array(batch)}"
             )
 
     def _check_dtype(self, batch: Any, where: str) -> None:

@@ -215,17 +215,23 @@ shape (2, 2)
     ) -> Any:
         """Return a batch of arrays of this space as one of another."""
         given = _numeric(batch, "np_format_as", "format_as")
+        return self._np_formatted(given, space, how_of(casting, argmax))
+
+    def _np_formatted(self, batch: Any, space: Space, how: How) -> Any:
         _check_is_space(space)
-        self.check(given, "the batch")
-        return convert(given, self, space, how_of(casting, argmax))
+        self.check(batch, "the batch")
+        return convert(batch, self, space, how)
 
     def undo_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
+        _check_is_space(space)
         return space.format_as(batch, self, "exact", argmax=True)
 
     def undo_np_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `np_format_as(..., space)` made of a batch as a batch of this space again."""
-        return space.np_format_as(batch, self, "exact", argmax=True)
+        _check_is_space(space)
+        given = _numeric(batch, "undo_np_format_as", "undo_format_as")
+        return space._np_formatted(given, self, how_of("exact", True))
 
     def formatted(self, batch: Any, space: Space, how: How) -> Any:
         """Return a batch, of nodes or arrays, as one of another space."""
@@ -245,7 +251,7 @@ shape (2, 2)
         """Return what casts a batch to the dtype of the space, the batch itself if it has none."""
         return itself
 
-    def checked_when_read(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any, where: str) -> Any:
         """Return a batch, what of it is not read yet with the checks of its values."""
         return batch
 
@@ -286,7 +292,7 @@ shape (2, 2)
 
     def np_batch_size(self, batch: Any) -> int:
         """Return the number of samples of a batch of arrays."""
-        self.np_validate(batch)
+        self.check(_numeric(batch, "np_batch_size", "batch_size"), "the batch")
         return self.size_of(batch) or 0
 
     def size_of(self, batch: Any) -> int | None:
@@ -398,6 +404,14 @@ def is_number(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
+def is_dtype(value: Any) -> bool:
+    """Whether a value is a dtype, or the name of one, where something else is due."""
+    try:
+        return isinstance(value, (str, type, np.dtype)) and bool(np.dtype(value).str)
+    except TypeError:
+        return False
+
+
 def checked_size(name: str, value: Any) -> int:
     """Return a number of elements, from 1 on."""
     try:
@@ -405,7 +419,8 @@ def checked_size(name: str, value: Any) -> int:
             raise TypeError
         found = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}= is a whole number; got {value!r}") from None
+        remedy = "; dtype= takes dtypes" if is_dtype(value) else ""
+        raise TypeError(f"{name}= is a whole number; got {value!r}{remedy}") from None
     if found < 1:
         raise ValueError(f"{name}= is a whole number from 1 on; got {value!r}")
     return found

@@ -14,10 +14,11 @@ import numpy as np
 from dataview.compute import evaluate_all, rows_of
 from dataview.errors import import_library
 from dataview.exchange import pack_like
+from dataview.index import axes_of, positions, shares_axes
 from dataview.plan import layout
-from dataview.plan.build import elementwise, stored
+from dataview.plan.build import elementwise, keyed, stored
 from dataview.plan.concat import concat
-from dataview.plan.kinds import Mapped, Placeholder, known_shape
+from dataview.plan.kinds import Mapped, Placeholder, Select, known_shape
 from dataview.plan.node import Label, Node, Part
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.symbols import deferring, symbols_of
@@ -280,15 +281,21 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
 
 
 class RowStep(Part):
-    """What makes a row of each row, in the same way for arrays and nodes."""
+    """What makes a row of each row, in the same way for arrays and nodes.
 
-    __slots__ = ()
+    `where` says in messages what the rows are of.
+    """
+
+    __slots__ = ("where",)
     parts = ()
     title = "format_as"
     deterministic = True
 
-    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
-        """Return the rows made of these; `numbers` say in a message which ones they are."""
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
+        """Return the rows made of these; `told` says in a message which one one of them is."""
         raise NotImplementedError
 
     def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -301,7 +308,19 @@ class RowStep(Part):
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows of a node, numbered upwards."""
-        return self.made(np.asarray(rows_of(node.node, numbers)), numbers)
+        rows = np.asarray(rows_of(node.node, numbers))
+        return self.made(rows, lambda row: _row_text(node.node, int(numbers[row])))
+
+
+def _row_text(node: Node, row: int) -> str:
+    """Return which row of a node it is, and of the data that its rows are chosen from."""
+    found = row
+    if isinstance(node, Select) and node.index.maps and not shares_axes(node.index, 0):
+        axes = axes_of(node.index.maps[0])
+        if axes == (0,) or (axes == () and node.index.shape[0] == 1):
+            index = keyed(node, slice(row, row + 1)).index  # type: ignore[attr-defined]
+            found = positions(index.maps[0], index.shape).item()
+    return f"row {row}" if found == row else f"row {row}, row {found} of the data,"
 
 
 def by_rows(batch: Any, step: RowStep) -> Any:

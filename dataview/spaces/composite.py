@@ -52,11 +52,6 @@ class NullSpace(Space):
         if batch is not None:
             raise TypeError(f"{where}: NullSpace() takes None; got {type(batch).__name__}")
 
-    def np_batch_size(self, batch: Any) -> int:
-        """Return 0."""
-        self.np_validate(batch)
-        return 0
-
     def size_of(self, batch: Any) -> int | None:
         """Return None: nothing is known of the size."""
         return None
@@ -106,7 +101,9 @@ class CompositeSpace(Space):
         validate_callbacks: Iterable[Callback] = (),
         np_validate_callbacks: Iterable[Callback] = (),
     ) -> None:
-        if more or (isinstance(components, Space) and not isinstance(components, CompositeSpace)):
+        is_one = isinstance(components, Space) and not isinstance(components, CompositeSpace)
+        is_none = isinstance(components, (str, dict)) or not hasattr(components, "__iter__")
+        if more or is_one or is_none:
             raise TypeError(
                 "a CompositeSpace takes a tuple of spaces, as in CompositeSpace((space, space)); "
                 f"got {', '.join(map(repr, (components, *more)))}"

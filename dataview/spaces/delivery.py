@@ -242,7 +242,7 @@ def _with_end(node: Node) -> Node:
 
 
 def _as_space(batch: Any, stored: Space, space: Space, how: How) -> Any:
-    return space.checked_when_read(stored.formatted(batch, space, how))
+    return space.checked_when_read(stored.formatted(batch, space, how), how.where)
 
 
 def _of_stream(rows: Stream, stored: Space, space: Space, how: How) -> Any:

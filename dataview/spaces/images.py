@@ -24,6 +24,7 @@ from dataview.spaces.base import (
     checked_dtype,
     checked_size,
     converts,
+    is_dtype,
     no_conversion,
 )
 from dataview.spaces.vector import VectorSpace, as_vectors
@@ -200,15 +201,20 @@ def _lengths(kind: str, shape: Any, count: int) -> tuple[int, ...]:
     found = tuple([checked_size("shape", n) for n in given])
     if len(found) != count:
         like = "(28,)" if count == 1 else str((28,) * count)
-        raise ValueError(f"the shape of a {kind} has {count} lengths, as {like}; got {shape!r}")
+        remedy = "" if isinstance(shape, (tuple, list)) else "; all of them stand in one tuple"
+        raise ValueError(
+            f"the shape of a {kind} has {count} lengths, as {like}; got {shape!r}{remedy}"
+        )
     return found
 
 
 def _order(kind: str, axes: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
-    found = tuple(axes)
+    found = tuple(axes) if hasattr(axes, "__iter__") else (axes,)
     if len(found) != len(default) or set(found) != set(default):
         numbers = tuple([int(axis) if str(axis).isdigit() else axis for axis in found])
         remedy = f"; write axes={numbers}" if set(numbers) == set(default) else ""
+        if is_dtype(axes):
+            remedy = "; dtype= takes dtypes"
         raise ValueError(f"the axes of a {kind} are {default} in some order; got {axes!r}{remedy}")
     return tuple([axis if isinstance(axis, str) else int(axis) for axis in found])
 

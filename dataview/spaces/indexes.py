@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -65,11 +65,12 @@ class LabelSpace(ArraySpace):
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if a label is out of range."""
         if isinstance(batch, np.ndarray):
-            check_labels(batch, self.max_labels, where, None)
+            check_labels(batch, self.max_labels, where)
 
-    def checked_when_read(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any, where: str) -> Any:
         """Return a batch; labels that are not read yet are checked when they are."""
-        return batches.by_rows(batch, InRange(self.max_labels)) if batches.is_node(batch) else batch
+        step = InRange(self.max_labels, where)
+        return batches.by_rows(batch, step) if batches.is_node(batch) else batch
 
     def _check_kind(self, batch: Any, where: str) -> None:
         super()._check_kind(batch, where)
@@ -109,9 +110,9 @@ _UNSIGNED = {
 
 
 def check_labels(
-    values: np.ndarray, count: int | None, where: str, numbers: np.ndarray | None
+    values: np.ndarray, count: int | None, where: str, told: Callable[[int], str] = "row {}".format
 ) -> None:
-    """Raise if a label is negative, or not below the number of labels."""
+    """Raise if a label is negative, or not below the number of labels; `told` names a row."""
     if not values.size:
         return
     unsigned, held = _UNSIGNED.get(values.dtype, (None, 0))
@@ -125,8 +126,7 @@ def check_labels(
         return
     wrong = (values < 0) | (values >= count if count is not None else False)
     place = np.argwhere(wrong)[0].tolist()
-    first = place[0] if numbers is None else int(numbers[place[0]])
-    row = f"row {first}" if values.ndim < 3 else f"step {first} of row {place[1]}"
+    row = told(place[0]) if values.ndim < 3 else f"step {place[0]} of row {place[1]}"
     raise ValueError(
         f"{where}: label {values[tuple(place)]} in {row} is out of range: labels are numbers "
         f"from 0 {'on' if count is None else f'to {count - 1}'}"
@@ -141,15 +141,16 @@ class OneHot(RowStep):
 
     __slots__ = ("count", "dtype", "merge")
 
-    def __init__(self, count: int, merge: bool, dtype: np.dtype[Any]) -> None:
+    def __init__(self, count: int, merge: bool, dtype: np.dtype[Any], where: str) -> None:
+        super().__init__(where)
         self.count = count
         self.merge = merge
         self.dtype = dtype
 
-    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+    def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
         """Return the vectors of some rows."""
-        if numbers is not None:  # of an array they are checked already
-            check_labels(values, self.count, "the batch", numbers)
+        if told is not None:  # of an array they are checked already
+            check_labels(values, self.count, self.where, told)
         rows, dim = values.shape
         parts = 1 if self.merge else dim  # of a vector, each with a place for every label
         found = np.zeros((rows, parts * self.count), self.dtype)
@@ -172,11 +173,12 @@ class Largest(RowStep):
 
     __slots__ = ("dim", "dtype")
 
-    def __init__(self, dim: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dim: int, dtype: np.dtype[Any], where: str) -> None:
+        super().__init__(where)
         self.dim = dim
         self.dtype = dtype
 
-    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+    def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
         """Return the labels of some rows."""
         length = values.shape[1] // self.dim
         parts = values.reshape(len(values), self.dim, length)
@@ -184,10 +186,10 @@ class Largest(RowStep):
         if values.dtype.kind in "fc":
             lost = np.isnan(np.take_along_axis(parts, found[..., None], axis=2)).any(axis=(1, 2))
             if lost.any():
-                row = int(lost.argmax())
+                row = (told or "row {}".format)(int(lost.argmax()))
                 raise ValueError(
-                    f"the batch: row {row if numbers is None else numbers[row]} has NaN, of which "
-                    "no number is the largest; fill it before, as np.where(np.isnan(x), 0, x) does"
+                    f"{self.where}: {row} has NaN, so that no number in it is the largest; fill it "
+                    "before, as np.where(np.isnan(x), 0, x) does"
                 )
         return np.asarray(found.astype(self.dtype))
 
@@ -205,19 +207,20 @@ class InRange(RowStep):
 
     __slots__ = ("count",)
 
-    def __init__(self, count: int | None) -> None:
+    def __init__(self, count: int | None, where: str) -> None:
+        super().__init__(where)
         self.count = count
 
-    def made(self, values: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+    def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
         """Return the same rows."""
-        check_labels(values, self.count, "the batch", numbers)
+        check_labels(values, self.count, self.where, told or "row {}".format)
         return values
 
 
 # --- conversions -------------------------------------------------------------------------------
 
 
-def one_hot(source: LabelSpace, target: Any) -> Step:
+def one_hot(source: LabelSpace, target: Any, how: How) -> Step:
     """Return what makes vectors of labels, of the length that another space has."""
     count, dtype = source.max_labels, target.dtype or ONE_HOT
     if count is None:
@@ -233,12 +236,13 @@ def one_hot(source: LabelSpace, target: Any) -> Step:
             f"merged they have {count} numbers, side by side {source.dim * count}, "
             f"not {target.dim}",
         )
-    return functools.partial(batches.by_rows, step=OneHot(count, target.dim == count, dtype))
+    step = OneHot(count, target.dim == count, dtype, how.where)
+    return functools.partial(batches.by_rows, step=step)
 
 
 @converts(IndexSpace, VectorSpace)
 def _one_hot(source: IndexSpace, target: VectorSpace, how: How) -> Step:
-    step = one_hot(source, target)
+    step = one_hot(source, target, how)
     return lambda batch: as_vectors(step(batch), target, how)
 
 
@@ -250,9 +254,10 @@ def same_labels(source: LabelSpace, target: LabelSpace, how: How) -> Step:
     known = source.max_labels, target.max_labels
     if None not in known and known[0] != known[1]:
         raise no_conversion(source, target, "they are not among as many labels")
-    in_range: Step = source.checked_when_read  # an array of known labels is checked already
+    # An array of known labels is checked already.
+    in_range = functools.partial(source.checked_when_read, where=how.where)
     if known[0] is None:
-        in_range = functools.partial(batches.by_rows, step=InRange(known[1]))
+        in_range = functools.partial(batches.by_rows, step=InRange(known[1], how.where))
     cast = target.caster(how)
     return lambda batch: cast(in_range(batch))
 
@@ -266,5 +271,5 @@ def largest(source: Any, target: LabelSpace, how: How) -> Step:
     if count is None or source.dim != target.dim * count:
         raise no_conversion(source, target, f"a row has no {target.dim} parts, one for each label")
     assert target.dtype is not None
-    rows = Largest(target.dim, target.dtype)
+    rows = Largest(target.dim, target.dtype, how.where)
     return lambda batch: batches.by_rows(batches.dense(batch), rows)

@@ -77,7 +77,7 @@ def _symbols(rows: Node, space: SequenceSpace, target: Space, how: How) -> tuple
 def _alone(rows: Any, space: ArraySpace, target: OneSequence, how: How) -> Any:
     """Return the only row as a sequence; its steps are a batch of a space."""
     row = _in_steps(samples_at(rows, 0), space, 1)
-    return target.steps.checked_when_read(space.formatted(row, target.steps, how))
+    return target.steps.checked_when_read(space.formatted(row, target.steps, how), how.where)
 
 
 def _in_steps(data: Any, space: ArraySpace, axes: int) -> Any:
@@ -90,7 +90,8 @@ def _in_steps(data: Any, space: ArraySpace, axes: int) -> Any:
 
 def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
     """Return rows that are filled up as sequences of another space, their labels in range."""
-    return target.checked_when_read(space.formatted(_sequences(dense, space), target, how))
+    found = space.formatted(_sequences(dense, space), target, how)
+    return target.checked_when_read(found, how.where)
 
 
 def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from dataview.errors import explained, shape_text
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.symbols import deferring, placeholder
 from dataview.spaces import batch as batches
-from dataview.spaces.arrays import ArraySpace
+from dataview.spaces.arrays import ArraySpace, as_array
 from dataview.spaces.base import (
     CONVERSIONS,
     Callback,
@@ -208,7 +208,9 @@ class SequenceSpace(Space):
         for part, name in ((data, "data"), (mask, "mask")):
             if not isinstance(part, np.ndarray) and not batches.is_node(part):
                 kind = type(part).__name__
-                raise TypeError(f"{where}, {name}: {self!r} takes arrays or views; got {kind}")
+                raise TypeError(
+                    f"{where}, {name}: {self!r} takes arrays or views; got {kind}{as_array(part)}"
+                )
         shape, marks = batches.extents_of(data), batches.extents_of(mask)
         if len(shape) != len(self.extents):
             raise ValueError(
@@ -255,9 +257,9 @@ class SequenceSpace(Space):
 
         return step
 
-    def checked_when_read(self, batch: Any) -> Any:
+    def checked_when_read(self, batch: Any, where: str) -> Any:
         """Return a batch; data that are not read yet are checked when they are."""
-        return self.space.checked_when_read(batch[0]), batch[1]
+        return self.space.checked_when_read(batch[0], where), batch[1]
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
@@ -333,7 +335,7 @@ def _vectors(source: VectorSequenceSpace, target: VectorSequenceSpace, how: How)
 
 @converts(IndexSequenceSpace, VectorSequenceSpace)
 def _one_hot(source: IndexSequenceSpace, target: VectorSequenceSpace, how: How) -> Step:
-    return one_hot(source, target)
+    return one_hot(source, target, how)
 
 
 @converts(SequenceSpace, SequenceSpace)
@@ -343,7 +345,7 @@ def _sequences(source: SequenceSpace, target: SequenceSpace, how: How) -> Step:
         return target.caster(how)
 
     def step(batch: Any) -> Any:
-        data, mask = own.checked_when_read(batch[0]), batch[1]
+        data, mask = own.checked_when_read(batch[0], how.where), batch[1]
         steps = _deferred_steps if batches.is_node(data) else _steps
         return steps(data, mask, own, wanted, how), mask
 

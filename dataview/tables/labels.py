@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.compute import evaluate, run_blocks
+from dataview.errors import shape_text
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
@@ -66,7 +67,15 @@ def _photograph(labels: Node) -> Photograph:
         and not labels.table.counts
     ):
         return labels.table
+    _check_list(labels.extents)
     return _Given(labels)
+
+
+def _check_list(extents: Any) -> None:
+    """Raise unless labels of this shape, None if it is unknown, are a list."""
+    if extents is not None and len(extents) != 1:
+        got = f"an array of shape {shape_text(extents)}" if extents else "one value"
+        raise ValueError(f"labels= is a list of labels, as [0, 1, 2] or range(3); got {got}")
 
 
 class _Given(Photograph):
@@ -78,8 +87,7 @@ class _Given(Photograph):
     def find(self, node: Node) -> np.ndarray:
         """Return the labels, or raise if there is one twice."""
         found = np.array(evaluate(node))
-        if found.ndim != 1:
-            raise ValueError(f"labels= is a list of labels; got an array of shape {found.shape}")
+        _check_list(found.shape)
         values, codes = classes(found)
         if len(values) < len(found):
             twice = values[np.bincount(codes) > 1].tolist()
