@@ -456,6 +456,11 @@ OF_PADDED = {
     "turned": lambda b: (b.x + 1)._transpose(),
     "compared": lambda b: b.x > 2,
     "cast, of what is computed": lambda b: (b.x + 1)._astype("f4"),
+    "a statistic of each row": lambda b: b.x._sum(axis=1),
+    "a statistic of each row that has all axes": lambda b: b.x._max(axis=1, keepdims=True),
+    "several statistics of each row": lambda b: b.x._quantile([0.1, 0.5], axis=1),
+    "of a statistic of each row": lambda b: b.x._mean(axis=1) / 2,
+    "the spread of each column": lambda b: b.x._transpose()._std(axis=0),
     "made by a function": lambda b: b.x._map(lambda row: row() + 1),
     "made by a function that is known": lambda b: b.y._map(lambda y: y() + 1, shape=(), dtype=int),
 }
@@ -492,7 +497,7 @@ def test_what_is_not_marked():
         assert d._minibatches(4, tail=tail)[0]._valid()().tolist() == [True] * 4
     assert (d.x + 1)._valid()().tolist() == [True] * 10
     chosen = d._minibatches(4, tail="pad")[[0, 2]]
-    for view in [chosen, d.x._sum(axis=1), d.x._mean() + 1, d[3]]:
+    for view in [chosen, d.x._sum(axis=0), d.x._mean() + 1, d[3]]:
         with pytest.raises(TypeError, match="which rows are padding"):
             view._valid()
     with pytest.raises(ReadOnlyError):

@@ -68,6 +68,8 @@ def _marks_of(node: Node) -> _Marks:
         return _marks_of(next(iter(members(node).values())).node)
     if isinstance(node, Elementwise):
         return _of_arguments(node)
+    if isinstance(node, Reduction):
+        return _of_statistic(node)
     if isinstance(node, Mapped) and node.shape and node.node.count == node.count:
         return _of_rows(node.node)
     if isinstance(node, (Stored, Concat)) and node.shape:
@@ -119,12 +121,24 @@ def _of_map(index: Index) -> Node:
     return select(_truths(), Index(index.shape, [_padding_of(index.maps[0])]))
 
 
+def _of_statistic(node: Reduction) -> _Marks:
+    """Return the marks of a statistic of each row, along axes that are none of rows."""
+    marks = _marks_of(node.node)
+    if not set(marks.axes).isdisjoint(node.axes):
+        raise _unmarked()
+    gone = () if node.keepdims else node.axes
+    more = len(known_shape(node)) - len(known_shape(node.node)) + len(gone)  # of several quantiles
+    axes = [axis - sum(one < axis for one in gone) + more for axis in marks.axes]
+    return _Marks(marks.mask, tuple(axes))
+
+
 def _of_arguments(node: Elementwise) -> _Marks:
     """Return the marks of what is computed of several: a row is real if it is in all of them.
 
     What has another shape is one for all rows or all columns, where there is what has this one.
     """
-    nodes = [arg for arg in node.args if isinstance(arg, Node) and not isinstance(arg, Reduction)]
+    nodes = [arg for arg in node.args if isinstance(arg, Node)]
+    nodes = [arg for arg in nodes if not isinstance(arg, Reduction)] or nodes
     others = [arg for arg in nodes if not isinstance(arg, (Stored, Concat))] or nodes
     alike = [arg for arg in others if arg.shape == node.shape]
     return _all_of([_broadcast(_marks_of(arg), arg, node) for arg in alike or others])
