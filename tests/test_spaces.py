@@ -808,7 +808,12 @@ MISFITS = [
     (VectorSpace(1), np.float64(3), TypeError, "an array or a view; got float64"),
     (Conv2DSpace((2, 3), 1), np.zeros((5, 3, 2, 1)), ValueError, "2 rows; got 3 of them, in axis"),
     (Conv2DSpace((2, 3), 1), np.zeros((5, 2, 3, 2)), ValueError, "1 channels; got 2"),
-    (BOTH, (np.zeros((2, 1)), np.zeros((3, 1))), ValueError, r"\[0\] has 2 .* \[1\] has 3|has 3"),
+    (
+        BOTH,
+        (np.zeros((2, 1)), np.zeros((3, 1))),
+        ValueError,
+        r"got 2 in the batch\[0\], 3 in the batch\[1\]",
+    ),
     (BOTH, (np.zeros((2, 1)),), ValueError, "expected 2 elements"),
     (BOTH, [np.zeros((2, 1))] * 2, TypeError, "takes a tuple; got list"),
     (BOTH, (np.zeros((2, 1)), np.zeros((2, 5))), ValueError, r"batch\[1\]: .* got 5"),

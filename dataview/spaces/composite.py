@@ -200,20 +200,15 @@ class CompositeSpace(Space):
                 f"{where}: expected {len(self)} elements in the batch, one for each component of "
                 f"{self!r}; got {len(batch)}"
             )
-        first: tuple[int, int] | None = None
+        sizes = []
         for number, space in enumerate(components):
             part = batch[number]
             size = space.size_if_valid(part)
             if size is None:
                 space.check(part, f"{where}[{number}]")
                 size = space.size_of(part)
-            if first is None:
-                first = None if size is None else (number, size)
-            elif size is not None and size != first[1]:
-                raise ValueError(
-                    f"{where}: the components differ in size: {where}[{first[0]}] has "
-                    f"{first[1]} samples, then {where}[{number}] has {size}"
-                )
+            sizes.append(size)
+        check_sizes(sizes, (where + "[{}]").format)
 
     def size_of(self, batch: Any) -> int | None:
         """Return the number of samples that all components have."""
@@ -263,6 +258,15 @@ class CompositeSpace(Space):
 
 
 CompositeSpace.family = CompositeSpace
+
+
+def check_sizes(sizes: Sequence[int | None], told: Callable[[int], str], remedy: str = "") -> None:
+    """Raise unless all parts of a batch have as many samples, None for any; `told` names a part."""
+    known = {size for size in sizes if size is not None}
+    if len(known) > 1:
+        each = [f"{n} in {told(number)}" for number, n in enumerate(sizes) if n is not None]
+        listing = ", ".join(each)
+        raise ValueError(f"the parts of a batch have one number of samples; got {listing}{remedy}")
 
 
 def leaves(space: Space) -> list[Space]:

@@ -19,6 +19,7 @@ from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space, how_of
+from dataview.spaces.composite import check_sizes
 from dataview.spaces.fields import (
     declared,
     is_batch,
@@ -33,6 +34,9 @@ from dataview.spaces.vector import densely
 
 DELIVERED = How(options=False)
 """How arrays of fields are formatted: who asks for batches cannot give options for that."""
+
+
+_ALONE = "; ask for fields of other lengths, and for a sequence beside several samples, alone"
 
 
 class Delivery:
@@ -70,22 +74,16 @@ class Delivery:
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """Return the nested batches, of nodes or arrays, by those of the sources."""
         parts = tuple([step(given[step.source]) for step in self._steps])
-        self._check_sizes(parts)
+        sizes = [step.space.size_of(part) for step, part in zip(self._steps, parts, strict=True)]
+        check_sizes(sizes, self._part_text, _ALONE)
         found = self.mapping.filled(parts)
         if self._has_callbacks:
             self.mapping.specs.space.check(found, "the batch")
         return found
 
-    def _check_sizes(self, parts: tuple[Any, ...]) -> None:
-        """Raise unless all batches have as many samples."""
-        sizes = [step.space.size_of(part) for step, part in zip(self._steps, parts, strict=True)]
-        known = [(n, step) for n, step in zip(sizes, self._steps, strict=True) if n is not None]
-        if len({n for n, _ in known}) > 1:
-            listing = ", ".join(f"{step.source!r} as {step.space!r}: {n}" for n, step in known)
-            raise ValueError(
-                f"the batches of a CompositeSpace have one number of samples; got {listing}; "
-                "ask for fields of other lengths, and for a sequence beside several samples, alone"
-            )
+    def _part_text(self, number: int) -> str:
+        step = self._steps[number]
+        return f"{step.source!r} as {step.space!r}"
 
     def check_unpadded(self) -> None:
         """Raise if rows that are filled up already are to be sequences."""

@@ -186,13 +186,11 @@ def _still_fits(space: Space, node: Node, is_whole: bool) -> bool:
     extents = node.extents
     if extents is None:
         return True
+    if not is_whole:
+        return any(holds_rows(space, extents[start:]) for start in range(len(extents) + 1))
     whole = space.extents
-    if len(whole) == len(extents) and all(
+    return len(whole) == len(extents) and all(
         None in pair or pair[0] == pair[1] for pair in zip(whole, extents, strict=True)
-    ):
-        return True
-    return not is_whole and any(
-        holds_rows(space, extents[start:]) for start in range(len(extents) + 1)
     )
 
 
