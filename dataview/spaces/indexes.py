@@ -182,16 +182,13 @@ class Largest(RowStep):
         """Return the labels of some rows."""
         length = values.shape[1] // self.dim
         parts = values.reshape(len(values), self.dim, length)
-        found = parts.argmax(axis=2)
-        if values.dtype.kind in "fc":
-            lost = np.isnan(np.take_along_axis(parts, found[..., None], axis=2)).any(axis=(1, 2))
-            if lost.any():
-                row = (told or "row {}".format)(int(lost.argmax()))
-                raise ValueError(
-                    f"{self.where}: {row} has NaN, so that no number in it is the largest; fill it "
-                    "before, as np.where(np.isnan(x), 0, x) does"
-                )
-        return np.asarray(found.astype(self.dtype))
+        if values.dtype.kind in "fc" and (lost := np.isnan(values)).any():
+            row = (told or "row {}".format)(int(lost.any(axis=1).argmax()))
+            raise ValueError(
+                f"{self.where}: {row} has NaN, so that no number in it is the largest; fill it "
+                "before, as np.where(np.isnan(x), 0, x) does"
+            )
+        return np.asarray(parts.argmax(axis=2).astype(self.dtype))
 
     def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of labels of a row."""
