@@ -21,7 +21,8 @@ RECORD = np.dtype([("a", "<f4"), ("b", "<i2", (2,)), ("c", [("d", "S2"), ("e", "
 NUMBERS = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 g c8 c16 G".split()
 OTHERS = ["M8[s]", "m8[ms]", "U3", "S3", "O"]
 SWAPPED = [">i4", ">f8", ">c8", ">U2", ">M8[D]"]
-DTYPES = [np.dtype(code) for code in NUMBERS + OTHERS + SWAPPED] + [RECORD]
+LONG_TEXT = np.dtypes.StringDType()
+DTYPES = [np.dtype(code) for code in NUMBERS + OTHERS + SWAPPED] + [RECORD, LONG_TEXT]
 WRITABLE = ["C", "F", "strided", "negative", "padded"]
 LAYOUTS = [*WRITABLE, "broadcast", "readonly"]
 
@@ -96,6 +97,8 @@ def comparable(array):
     """Give what counts of a dtype: a single element loses byte order and text width."""
     if array.ndim:
         return array.dtype
+    if array.dtype == LONG_TEXT:  # NumPy gives its element as Python's text
+        return np.dtype(object)
     return array.dtype.kind if array.dtype.kind in "US" else array.dtype.newbyteorder("=")
 
 
@@ -279,6 +282,7 @@ FILLS = {
     "M": fill_time,
     "U": fill_text,
     "S": fill_text,
+    "T": fill_text,
     "O": fill_objects,
 }
 

@@ -13,6 +13,7 @@ import dataview as dv
 from counting import Counting
 from dataview.index import Affine, Array, Constant, Index, are_apart, gather, parse, positions
 from oracle import (
+    LONG_TEXT,
     arrays,
     assert_same,
     attempt,
@@ -23,6 +24,7 @@ from oracle import (
     follow,
     keys,
     public_class,
+    scatter,
     step,
 )
 
@@ -433,3 +435,59 @@ def test_a_column_in_place_of_the_arrays_own_has_its_own_dtype():
     table.a = dv.View(np.ones((2, 3)))
     assert table[["a", "b"]]().dtype == [("a", "f8", (3,)), ("b", "f8", (3,))]
     assert table._select("b", "c")._rename(b="d")().dtype == [("d", "f8"), ("c", "U3")]
+
+
+# ---------------------------------------------------------------- texts of any length
+
+
+LAYOUTS_OF_ROWS = {
+    "all": lambda v: v,
+    "minibatches": lambda v: v._minibatches(2, tail="drop"),
+    "minibatches from the last": lambda v: v._minibatches(2, tail="drop")[::-1],
+    "windows": lambda v: v._windows(3, step=2),
+    "windows and rows": lambda v: v._windows(2)[1:, ::-1],
+    "other axes": lambda v: v._transpose(),
+    "a reshape": lambda v: v._reshape(-1)[1:]._reshape(-1, 1),
+    "pairs": lambda v: v[np.array([[1], [0]]), np.array([2, 1])],
+    "a diagonal": lambda v: v[np.arange(3), np.arange(3)],
+    "rows of minibatches": lambda v: v._minibatches(2, tail="drop")[[1, 0], 1],
+}
+
+
+@examples(200)
+@given(st.data())
+def test_texts_of_any_length_in_any_layout(data):
+    shape = data.draw(st.sampled_from([(4, 3), (7, 4), (4, 3, 2), (6, 4, 1)]))
+    before, after = (data.draw(st.sampled_from(list(LAYOUTS_OF_ROWS))) for _ in range(2))
+    array = fill(shape, LONG_TEXT)
+
+    def laid(v):
+        first = LAYOUTS_OF_ROWS[before](v)
+        try:
+            return LAYOUTS_OF_ROWS[after](first)
+        except (IndexError, ValueError, TypeError):  # too small for the second
+            return first
+
+    places = laid(dv.View(np.arange(array.size).reshape(shape)))()
+    view = laid(dv.View(array))
+    assert_same(view(), array.ravel()[places])
+    value = fill(places.shape, LONG_TEXT, 50)
+    expected = array.copy()
+    scatter(expected, places, value)
+    view[...] = value
+    assert_same(array, expected)
+    view += "!"
+    scatter(expected, places, expected.ravel()[places] + "!")
+    assert_same(array, expected)
+
+
+def test_batches_of_texts_of_any_length_in_a_zarr_array(tmp_path):
+    texts = np.array(list("abcdefgh"), np.dtypes.StringDType())
+    dv.View(s=texts, y=np.arange(8))._save(tmp_path / "t.zarr")
+    d = dv.open(tmp_path / "t.zarr", mode="r+")
+    batches = d._minibatches(4)
+    assert_same([b.s() for b in batches][1], texts[4:])
+    assert_same(d.s._windows(3)(), texts[np.arange(6)[:, None] + np.arange(3)])
+    batches[1].s[:] = np.array(list("wxyz"), np.dtypes.StringDType())
+    batches[0].s += "!"
+    assert d.s().tolist() == ["a!", "b!", "c!", "d!", *"wxyz"]

@@ -118,11 +118,25 @@ def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
 
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:
-    """Return the strided view of the memory that a box selects."""
+    """Return what a box selects: an alias, or a copy where there is none (see `alias`)."""
+    found = alias(array, index)
+    if found is None:
+        found = array[_places(index)]
+    return found
+
+
+def alias(array: np.ndarray, index: Index) -> np.ndarray | None:
+    """Return the view of the memory that a box selects.
+
+    It is None where that takes strides of one's own, and the dtype is one that NumPy does not let
+    describe so (texts of any length).
+    """
     key = _key_of(index)
     if key is not None:
         found: np.ndarray = array[key]
         return found
+    if array.dtype.kind == "T":
+        return _split(array, index)
     start: list[Any] = []
     strides = [0] * len(index.shape)
     for map_, stride in zip(index.maps, array.strides, strict=True):
@@ -133,6 +147,31 @@ def box(array: np.ndarray, index: Index) -> np.ndarray:
     start.append(Ellipsis)  # so that a corner is an array even where it is one element
     corner = array[tuple(start)]
     return as_strided(corner, index.shape, strides, writeable=bool(array.flags.writeable))
+
+
+def _split(array: np.ndarray, index: Index) -> np.ndarray | None:
+    """Return what a box selects by slices, split axes and a transpose, None if these do not do."""
+    key: list[int | slice] = []
+    order: list[int] = []
+    for map_ in index.maps:
+        if isinstance(map_, Constant):
+            key.append(map_.offset)
+            continue
+        assert isinstance(map_, Affine)
+        nested = sorted(map_.strides, key=lambda pair: -abs(pair[1]))
+        step, count = nested[-1][1], 1
+        for axis, stride in reversed(nested):
+            if stride != step * count:
+                return None
+            count *= index.shape[axis]
+        key.append(as_slice(Affine(map_.offset, ((0, step),)), (count,)))
+        order += [axis for axis, _ in nested]
+    new = [axis for axis in range(len(index.shape)) if axis not in order]
+    order += new
+    if len(order) > len(index.shape) or any(index.shape[axis] != 1 for axis in new):
+        return None
+    part = array[(*key, ...)].reshape([index.shape[axis] for axis in order])
+    return part.transpose(np.argsort(order))
 
 
 def basic_key(index: Index) -> tuple[Any, ...] | None:
@@ -289,6 +328,11 @@ def _keys(maps: Sequence[Map], axes: Sequence[int], shape: Sequence[int]) -> tup
     return tuple(np.broadcast_to(positions(m, over.shape), over.shape) for m in over.maps)
 
 
+def _places(index: Index) -> tuple[np.ndarray, ...]:
+    """Return the positions that an index selects, along each axis of its source."""
+    return _keys(index.maps, range(len(index.shape)), index.shape)
+
+
 def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
     """Write a value of the view's shape through an index; of repeated places the last one counts.
 
@@ -298,8 +342,13 @@ def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
     """
     if 0 in index.shape:
         return
-    if index.is_box:
-        box(array, index)[...] = value
+    part = alias(array, index) if index.is_box else None
+    if part is not None:
+        part[...] = value
+        return
+    if array.dtype.kind == "T":  # of which a part may be no alias
+        line = tuple(places.reshape(-1) for places in _places(index))
+        array[line] = np.broadcast_to(value, index.shape).reshape(-1)
         return
     target, rest = _boxed(array, index)
     group = sorted(number for members in _groups(target, rest) for number in members)

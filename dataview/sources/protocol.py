@@ -424,4 +424,5 @@ def _are_other_maps(ours: Home, theirs: Home) -> bool:
 
 
 def _box_of(array: np.ndarray, index: Index) -> np.ndarray:
-    return gather.box(array, index) if index.is_box else array
+    part = gather.alias(array, index) if index.is_box else None
+    return array if part is None else part
