@@ -8,7 +8,7 @@ The library of a format is imported when a file is opened.
 
 from dataview.formats.arrays import H5pySource, ZarrSource
 from dataview.formats.computed import computed_once
-from dataview.formats.growing import appended, one_at_a_time
+from dataview.formats.growing import append, one_at_a_time
 from dataview.formats.handles import check_access, close
 from dataview.formats.indexes import INDEX_OPTIONS, Faces, open_indexes
 from dataview.formats.layouts import laid_out
@@ -28,7 +28,7 @@ __all__ = [
     "H5pySource",
     "Recovery",
     "ZarrSource",
-    "appended",
+    "append",
     "check_access",
     "checked_partition",
     "close",

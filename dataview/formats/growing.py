@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from dataview.errors import ReadOnlyError, unknown_field
 from dataview.formats.layout import Leaf
 from dataview.formats.writers.passes import Key, Passes, without_streams
+from dataview.index.interrupts import held_interrupt
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
@@ -29,8 +30,8 @@ one_at_a_time = threading.RLock()
 """Held while rows are added: two threads would write theirs to the same place."""
 
 
-def appended(node: Node, rows: Any) -> Node:
-    """Write rows behind those of a node's files, and return the node that has them all."""
+def append(node: Node, rows: Any, take: Callable[[Node], None]) -> None:
+    """Write rows behind those of a node's files; `take` gets the node that has them all."""
     if node.label is not None:
         raise TypeError(
             f"{'.'.join(node.label.names)!r} is a field or a part, and rows are added to all "
@@ -42,14 +43,19 @@ def appended(node: Node, rows: Any) -> Node:
     if len(counts) != 1:
         text = ", ".join(f"{name} {known_shape(value)[0]}" for _, value, name in targets)
         raise ValueError(f"all fields get as many rows; got {text}")
-    grown = _grow(targets, counts.pop())
-    return _with_sources(
-        node, {id(old): new for (old, _, _), new in zip(targets, grown, strict=True)}
-    )
+    with _growing(targets, counts.pop()) as finish, held_interrupt():
+        grown = finish()
+        known = {id(old): new for (old, _, _), new in zip(targets, grown, strict=True)}
+        take(_with_sources(node, known))
 
 
-def _grow(targets: list[_Target], count: int) -> list[Any]:
-    """Write rows to all arrays, and return the sources that have them; undo it all on failure."""
+@contextlib.contextmanager
+def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[Any]]]:
+    """Write rows to all arrays; what it yields finishes this, and returns the sources with them.
+
+    Until that is done, a failure undoes it all.  Ctrl-C waits for the libraries: they may have
+    threads of their own, which would go on.
+    """
     owners = _owners(targets)
     seen = {n: hashlib.blake2b() for n, own in enumerate(owners) if owners.count(own) > 1}
     growths: dict[int, Any] = {}
@@ -63,9 +69,15 @@ def _grow(targets: list[_Target], count: int) -> list[Any]:
         if owners[number] == number:
             growths[number].write(key, rows)
 
+    def finish() -> list[Any]:
+        grown = {number: growth.finish() for number, growth in growths.items()}
+        growths.clear()
+        return [grown[owner] for owner in owners]
+
     try:
         for number in sorted(set(owners)):
-            growths[number] = targets[number][0].source.growing(count)
+            with held_interrupt():
+                growths[number] = targets[number][0].source.growing(count)
         Passes(leaves).read(put)
         for number in seen:
             if seen[number].digest() != seen[owners[number]].digest():
@@ -73,10 +85,9 @@ def _grow(targets: list[_Target], count: int) -> list[Any]:
                 raise ValueError(
                     f"{names} are one array under two names, and get the same rows; got others"
                 )
-        grown = {number: growth.finish() for number, growth in growths.items()}
-        return [grown[owner] for owner in owners]
+        yield finish
     except BaseException:
-        with contextlib.ExitStack() as undone:  # all of them, even if one fails
+        with held_interrupt(), contextlib.ExitStack() as undone:  # all of them, even if one fails
             for growth in growths.values():
                 undone.callback(growth.undo)
         raise

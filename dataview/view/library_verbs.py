@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 from dataview import exchange, formats, samples
+from dataview.plan.node import Node
 from dataview.view.face import BaseView, import_hooks, like, node_of, set_node, unwrapped
+
+
+def _become(view: BaseView, node: Node) -> None:
+    """Let a view be one of another node from now on."""
+    view.__dict__.clear()
+    set_node(view, node)
 
 
 class LibraryVerbs(BaseView):
@@ -85,9 +93,7 @@ class LibraryVerbs(BaseView):
         view with the same fields; if one field fails, none grows.  Other views keep their length.
         """
         with formats.one_at_a_time:
-            node = formats.appended(node_of(self), unwrapped(rows))
-            self.__dict__.clear()
-            set_node(self, node)
+            formats.append(node_of(self), unwrapped(rows), partial(_become, self))
 
     def _refresh(self) -> None:
         """Add the parts that have appeared in the folder since it was opened as parts.
@@ -95,9 +101,7 @@ class LibraryVerbs(BaseView):
         The known parts are not opened again.  This view gets the rows of the new parts; views that
         were taken of it before keep their rows.
         """
-        node = formats.refreshed(node_of(self))
-        self.__dict__.clear()
-        set_node(self, node)
+        _become(self, formats.refreshed(node_of(self)))
 
     def _close(self) -> None:
         """Close the files that `dv.open` has opened for this view, and for all other views of them.

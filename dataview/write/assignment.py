@@ -22,6 +22,7 @@ from dataview.compute import (
     overwrite,
     settle,
 )
+from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Elementwise,
@@ -36,7 +37,7 @@ from dataview.plan.values import cast
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
-from dataview.write.update import Update, held_interrupt
+from dataview.write.update import Update
 
 
 def write(node: Node, value: Any, built: runs.Built | None = None) -> None:

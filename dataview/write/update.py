@@ -9,9 +9,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from dataview.index import (
     positions,
     shares_axes,
 )
+from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
@@ -178,12 +178,12 @@ class Update:
         if self.guard is not None:
             self.guard.before(block, old)  # the value may be computed where the old ones are
         value = self._value(block, old, errors)
-        if self.keep:  # what is half written can be put back
+        if self.keep and part.source.memory is not None:  # what is half written can be put back
             self._put(block, value, old)
             return
         known = None if old is None or np.may_share_memory(value, old) else old
-        with held_interrupt():
-            self._put(block, value, known)
+        with held_interrupt():  # a library may go on writing in a thread of its own
+            self._put(block, value, old if self.keep else known)
 
     def _held(self, part: Change) -> np.ndarray:
         """Return what is in a part now, in an array of its own."""
@@ -485,25 +485,3 @@ def _part_text(part: slice | np.ndarray) -> str:
         return f"{part.start}:{part.stop}" + (f":{part.step}" if part.step else "")
     more = f", ... ({part.size} positions)" if part.size > SHOWN else ""
     return ", ".join(map(str, part.reshape(-1)[:SHOWN].tolist())) + more
-
-
-@contextlib.contextmanager
-def held_interrupt() -> Iterator[Sequence[Any]]:
-    """Delay Ctrl-C to the end of a change, so that no block is half written; tell if it came."""
-    import signal  # imported here because this takes long
-
-    answer = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or answer is None:
-        yield ()
-        return
-    pressed: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
-    try:
-        yield pressed
-    except KeyboardInterrupt:  # the error says it
-        pressed.clear()
-        raise
-    finally:
-        signal.signal(signal.SIGINT, answer)
-        if pressed:
-            signal.raise_signal(signal.SIGINT)  # now the program's own handler runs

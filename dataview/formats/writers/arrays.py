@@ -5,6 +5,7 @@ Each writes all of a new file beside the old one, which it then replaces.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from dataview.formats.layout import (
     plain_attributes,
 )
 from dataview.formats.writers.passes import Key, Passes, chunk_of
+from dataview.index.interrupts import held_interrupt
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.operations import is_present
 from dataview.sources import Abandoned, header_bytes, new_file, new_folder, new_place, raw_bytes
@@ -252,13 +254,17 @@ def _for_hdf5(h5py: Any, dtype: np.dtype[Any]) -> Any:
 def _write_hdf5(path: str, job: Job) -> None:
     h5py = import_library("h5py", "dataview[hdf5]")
     with new_place(path) as place, Abandoned(place, path) as kept:
-        with h5py.File(kept, "w") as file:
-            _fill_hdf5(h5py, file, job, kept.check)
+        with contextlib.ExitStack() as opened:
+            with held_interrupt():  # raised in `kept`, which HDF5 calls, it would kill the process
+                file = h5py.File(kept, "w")
+                opened.callback(held_interrupt()(file.close))
+                made = _begin_hdf5(h5py, file, job)
+            _fill_hdf5(made, job, kept.check)
         kept.check()
 
 
-def _fill_hdf5(h5py: Any, file: Any, job: Job, check: Callable[[], None]) -> None:
-    """Write the arrays to an empty file; `check` raises if a block could not be written there."""
+def _begin_hdf5(h5py: Any, file: Any, job: Job) -> dict[str, Any]:
+    """Make the datasets of a new file, with nothing in them."""
     file.attrs[NAME] = job.text
     made = {}
     for leaf in job.leaves:
@@ -274,7 +280,11 @@ def _fill_hdf5(h5py: Any, file: Any, job: Job, check: Callable[[], None]) -> Non
     for at, meta in job.meta.items():
         place = made[at] if at in made else file.require_group(f"/{at}")
         place.attrs.update(plain_attributes(meta))
+    return made
 
+
+def _fill_hdf5(made: Mapping[str, Any], job: Job, check: Callable[[], None]) -> None:
+    """Write the arrays to datasets; `check` raises if a block could not be written there."""
     arrays = {leaf.at: leaf.node for leaf in job.leaves}
     masked = masked_places(job.description["tree"], arrays)
 
@@ -336,23 +346,28 @@ def _write_zarr(path: str, job: Job) -> None:
     zarr = import_library("zarr", "dataview[zarr]")
     version = _version_for(job.leaves) or 2
     with new_folder(path, is_zarr_alone) as folder:
-        group = zarr.create_group(folder, zarr_format=version)
-        group.attrs[NAME] = job.text
-        how = _compressors(version, job.compression)
-        made = {}
-        for leaf in job.leaves:
-            shape, dtype = known_shape(leaf.node), known_dtype(leaf.node)
-            made[leaf.at] = _made(
-                group, leaf.at, shape, dtype, chunk_of(shape, dtype, job.chunks), **how
-            )
-        for at, meta in job.meta.items():
-            place = made[at] if at in made else group.require_group(at) if at else group
-            place.attrs.update(plain_attributes(meta))
+        with held_interrupt():  # zarr would go on in a thread of its own
+            made = _begin_zarr(zarr.create_group(folder, zarr_format=version), job, version)
 
         def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
             made[leaf.at][key or ...] = block
 
         job.passes.read(put, lambda leaf: (*made[leaf.at].chunks, 1)[0])
+
+
+def _begin_zarr(group: Any, job: Job, version: int) -> dict[str, Any]:
+    """Make the arrays of a new group, with nothing in them."""
+    group.attrs[NAME] = job.text
+    how = _compressors(version, job.compression)
+    made = {}
+    for leaf in job.leaves:
+        shape, dtype = known_shape(leaf.node), known_dtype(leaf.node)
+        chunks = chunk_of(shape, dtype, job.chunks)
+        made[leaf.at] = _made(group, leaf.at, shape, dtype, chunks, **how)
+    for at, meta in job.meta.items():
+        place = made[at] if at in made else group.require_group(at) if at else group
+        place.attrs.update(plain_attributes(meta))
+    return made
 
 
 def _compressors(version: int, name: str | None) -> dict[str, Any]:

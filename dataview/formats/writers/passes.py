@@ -17,6 +17,7 @@ from dataview.compute import (
 )
 from dataview.formats.layout import Leaf
 from dataview.index import block_index, compose, identity
+from dataview.index.interrupts import held_interrupt
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import record
@@ -129,7 +130,9 @@ class Passes:
         self.memo = {"roots": roots} if roots else None
 
     def _hand_out(self, leaf: Leaf, key: Key, put: Put) -> None:
-        put(leaf, key, self.block(leaf, key))
+        block = self.block(leaf, key)
+        with held_interrupt():  # a library would go on in its own threads, or fail in C
+            put(leaf, key, block)
 
     def block(self, leaf: Leaf, key: Key) -> np.ndarray:
         """Return a part of an array."""

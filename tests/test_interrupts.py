@@ -1,0 +1,111 @@
+"""Ctrl-C while a library of another format is at work: all is done, or nothing, and no crash."""
+
+import asyncio
+import os
+import signal
+
+import numpy as np
+import pytest
+import zarr
+
+import dataview as dv
+from children import python
+
+X = np.arange(4000.0).reshape(500, 8)
+
+SAVED = """
+import signal, sys
+import numpy as np
+import dataview as dv
+from dataview.sources import Abandoned
+
+write, state = Abandoned.write, {}
+
+def pressed(self, data):
+    state["calls"] += 1
+    if state["calls"] == state["at"]:
+        signal.raise_signal(signal.SIGINT)
+    return write(self, data)
+
+Abandoned.write = pressed
+old, new = (dv.View(x=np.full((300, 8), value), y=np.arange(300)) for value in (1, 2))
+for at in range(1, 1000):
+    state.update(at=10_000, calls=0)
+    old._save(sys.argv[1], chunks=20)
+    state.update(at=at, calls=0)
+    try:
+        new._save(sys.argv[1], chunks=20)
+        break
+    except KeyboardInterrupt:
+        assert bool(dv.open(sys.argv[1]) == old)
+assert state["calls"] == at - 1 > 10 and bool(dv.open(sys.argv[1]) == new)
+"""
+
+
+def test_a_save_to_hdf5_is_interrupted_at_any_write(tmp_path):
+    path, script = tmp_path / "a.h5", tmp_path / "script.py"
+    script.write_text(SAVED)
+    process = python(script, path)
+    assert process.returncode == 0, process.stderr
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "script.py"]
+
+
+def pressed_in(monkeypatch, at):
+    """Press Ctrl-C while zarr is about to write for the so-manieth time, in its own thread."""
+    store, calls = zarr.storage.LocalStore, []
+    real = store.set
+
+    async def pressed(self, *args, **options):
+        calls.append(args[0])
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.05)
+        return await real(self, *args, **options)
+
+    monkeypatch.setattr(store, "set", pressed)
+    return calls
+
+
+CHANGES = {
+    "centre": (lambda d: d.__isub__(1), X - 1),
+    "turned": (lambda d: d._transpose().__imul__(2), X * 2),
+    "append": (lambda d: d._append(X), np.concatenate([X, X])),
+}
+
+
+@pytest.mark.parametrize("durable", ["process", False])
+@pytest.mark.parametrize("name", CHANGES)
+def test_zarr_is_interrupted_at_any_write(name, durable, tmp_path, monkeypatch):
+    change, after = CHANGES[name]
+    path, at = tmp_path / "a.zarr", 0
+    while True:
+        at += 1
+        dv.View(X)._save(path, chunks=(50, 8))
+        d = dv.open(path, "r+", durable=durable)
+        with monkeypatch.context() as patched:
+            calls = pressed_in(patched, at)
+            try:
+                change(d)
+                was_pressed = False
+            except KeyboardInterrupt:
+                was_pressed = True
+        assert was_pressed == (len(calls) >= at)
+        found = zarr.open_group(path, mode="r")["data"][...]
+        assert np.array_equal(found, X) or np.array_equal(found, after), at
+        assert np.array_equal(d(), found)
+        d._close()
+        if not was_pressed:
+            assert np.array_equal(found, after) and at > 10
+            return
+
+
+def test_a_save_to_zarr_is_interrupted_at_any_write(tmp_path, monkeypatch):
+    path = tmp_path / "a.zarr"
+    dv.View(X)._save(path)
+    for at in (1, 3, 8):
+        with monkeypatch.context() as patched:
+            pressed_in(patched, at)
+            with pytest.raises(KeyboardInterrupt):
+                dv.View(X + 1)._save(path, chunks=(50, 8))
+        assert np.array_equal(dv.open(path)(), X)
+        assert os.listdir(tmp_path) == ["a.zarr"]
