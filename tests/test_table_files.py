@@ -452,6 +452,18 @@ def test_groups_of_texts_are_decoded_once_for_rows_in_no_order(tmp_path, monkeyp
     assert len(decoded) == 20
 
 
+def test_what_is_kept_of_a_file_that_was_written_anew_is_not_shown(write, tmp_path):
+    """Rows of feather are kept where they lie: in a shorter file, they would end the process."""
+    path = write(pa.table({"a": np.arange(200_000), "s": ["x"] * 200_000}), tmp_path / "a")
+    d = dv.open(path)
+    d.a[:3](), d.s[1](), d.a[150_000]()
+    write(pa.table({"a": np.arange(10), "s": ["y"] * 10}), tmp_path / "a")
+    asked = [lambda: d.a[:3](), lambda: d.s[1](), lambda: d.a._sum()(), lambda: d.s[199_999]()]
+    for ask in 2 * asked:
+        with pytest.raises(ValueError, match="has changed since it was opened; open it again"):
+            ask()
+
+
 def test_a_mapped_file_hands_out_no_part_of_itself(tmp_path):
     path = WRITTEN["arrow"](pa.table({"x": np.arange(10)}), tmp_path / "a")
     found = dv.open(path).x()

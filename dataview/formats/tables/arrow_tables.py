@@ -85,6 +85,11 @@ class ArrowTable(Table):
         if self.seen != self.look():
             raise ValueError(f"{self.path} has changed since it was opened; open it again")
 
+    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
+        """Return a column of some groups, read or kept, of a file that is as it was."""
+        self.check()  # what is kept may lie in the pages of the file
+        return super().column(name, first, stop, names)
+
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups of rows."""
         self.check()
