@@ -152,6 +152,9 @@ def cases(folder):
         "kind": np.array(["one", "another"])[rng.integers(0, 2, 40)],
     }
     (folder / "gaps.csv").write_text("age,size,name\n1,,x\n,2.5,y z\n3,1e-3,\n", encoding="utf-8")
+    group = {"room": {"x": rows(4, 2), "y": rows(4)}, "label": np.arange(4)}
+    dv.View(group)._save(folder / "group.h5")
+    saved = dv.open(folder / "group.h5")
     mean = dv.View(table).height._mean()
     mean()
     faces = (np.add.outer(np.arange(9), np.arange(12)) + np.arange(9)[:, None, None]).astype("u1")
@@ -205,6 +208,9 @@ def cases(folder):
         "statistic_taken": mean,
         "file_head": file._head(2),
         "file_with_gaps": dv.open(folder / "gaps.csv")._head(),
+        "file_of_columns": dv.open(folder / "gaps.csv")._rename(size="length"),
+        "file_of_groups": saved,
+        "fields_of_two_files": dv.View(x=saved.room.x, label=saved.label, pixels=file[:4]),
         "computed_tail": ((x - 3) / 2)._tail(2),
         "stream_head": dv.View(lambda: iter([sample] * 3))._head(2),
         "wide_table": dv.View({f"column {n}": rng.random(50) for n in range(12)}),

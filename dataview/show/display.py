@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataview.plan.node import Node
 from dataview.show.cells import aligned
-from dataview.show.facts import is_record, places, what
+from dataview.show.facts import is_record, place_words, places, what
 from dataview.show.formulas import formula_of
 from dataview.show.outline import Outline
 from dataview.show.words import listing
@@ -16,7 +16,7 @@ def title(node: Node) -> str:
     """Return a view in a few words, for messages."""
     if is_record(node) and node.fields.named:
         return f"View {what(node)}: {listing(node.fields.named)}"
-    return ", ".join([f"View {what(node)}", *places(node)])
+    return ", ".join([f"View {what(node)}", *place_words(places(node))])
 
 
 def text(node: Node, data: Node | None = None) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataview.index import Computed, Permutation
 from dataview.plan.fields import Attached
@@ -97,9 +97,27 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
 }
 
 
-def places(node: Node) -> list[str]:
-    """Return the places of the data, each named once, and columns of one file together."""
-    found: dict[str, dict[str, None]] = {}
+class Place(NamedTuple):
+    """Where data is, in words; the file it is in with others, and its names there, if any."""
+
+    words: str
+    file: str
+    names: tuple[str, ...] = ()
+
+
+def place_words(found: Collection[Place]) -> list[str]:
+    """Return in words where data is, the first few places."""
+    return few([place.words for place in found], 60)
+
+
+def files_of(found: Collection[Place]) -> list[str]:
+    """Return the files that hold the data, or what else there is to say, each once."""
+    return list(dict.fromkeys([place.file for place in found]))
+
+
+def places(node: Node) -> list[Place]:
+    """Return the places of the data, each once."""
+    found: dict[Place, None] = {}
     seen: set[int] = set()
     waiting = [node]
     while waiting and len(seen) < NODES_ASKED:
@@ -110,9 +128,8 @@ def places(node: Node) -> list[str]:
         below = _some_inside(here)
         waiting.extend(reversed(below))
         if not below and not isinstance(here, Record):
-            alike = here.source.describe_all() if isinstance(here, Stored) else _place(here)
-            found.setdefault(alike, {})[_place(here)] = None
-    return few([alike if len(own) > 1 else next(iter(own)) for alike, own in found.items()], 60)
+            found[_place(here)] = None
+    return list(found)
 
 
 def _some_inside(node: Node) -> Sequence[Node]:
@@ -123,12 +140,14 @@ def _some_inside(node: Node) -> Sequence[Node]:
     return inside(node)[:PARTS_ASKED]
 
 
-def _place(node: Node) -> str:
+def _place(node: Node) -> Place:
     """Return the place of the data of a node that is made of no others."""
     if isinstance(node, NumberedSamples):
-        return node.place
+        return Place(node.place, node.place)
     told = PLACES.get(type(node))
-    return "computed" if told is None else told(node)
+    words = "computed" if told is None else told(node)
+    file, names = node.source.in_file() if isinstance(node, Stored) else ("", ())
+    return Place(words, file or words, names)
 
 
 def states(node: Node, depth: int = 4) -> list[str]:

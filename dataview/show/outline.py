@@ -15,9 +15,18 @@ from dataview.plan.kinds import Driven
 from dataview.plan.node import Node
 from dataview.samples import Stream
 from dataview.show.cells import CUT, column_of, grid_of, line_of, one_text
-from dataview.show.facts import is_record, places, size_words, states, what
+from dataview.show.facts import (
+    Place,
+    files_of,
+    is_record,
+    place_words,
+    places,
+    size_words,
+    states,
+    what,
+)
 from dataview.show.values import Ends, ends_of
-from dataview.show.words import dtype_text, harmless, lengths_of, meta_words, shape_text
+from dataview.show.words import dtype_text, few, harmless, lengths_of, meta_words, shape_text
 
 UNREAD_SHOWN = 5
 ROWS, ROWS_ASKED = 3, 30
@@ -42,7 +51,8 @@ class Part:
     positions: Mapping[int, Positions]
     fields: Fields
     cells: tuple[str, ...]
-    places: list[str]
+    names: tuple[str, ...]
+    places: list[Place]
     states: list[str]
     meta: Mapping[str, Any]
     notes: Sequence[str] = ()
@@ -81,12 +91,14 @@ class Outline:
         seen = data if node.extents is None or None in node.extents else node
         known = [] if asked and node.shape is None else size_words(node)
         self.root = root = Part(
-            seen, data, {}, seen.fields, (), places(seen), states(seen), node.meta
+            seen, data, {}, seen.fields, (), (), places(seen), states(seen), node.meta
         )
         self.rows = ROWS_ASKED if asked else ROWS
         self.what = what(seen)
-        told = [*root.places, *root.states] if seen is node else [*places(node), *states(node)]
-        self.facts = [*known, *told, *meta_words(node.meta)]
+        found = root.places if seen is node else places(node)
+        where = few(files_of(found), 60) if is_record(node) else place_words(found)
+        told = root.states if seen is node else states(node)
+        self.facts = [*known, *where, *told, *meta_words(node.meta)]
         self.heads = 0
         self.copies = asked or len(seen.fields) <= MOST_COPIED
         if not (root.fields.named or root.fields.unread):
@@ -109,18 +121,18 @@ class Outline:
 
     def _inner(self, whole: Part, name: str) -> Part:
         """Return a field of another part."""
-        found = whole.fields.named[name]
+        found, names = whole.fields.named[name], (*whole.names, name)
         if isinstance(found, Attached):
             node = found.node
             data = node if whole.data is whole.node else field(whole.data, name)
             facts = places(node), states(node), node.meta
-            part = Part(node, data, {}, node.fields, (), *facts)
+            part = Part(node, data, {}, node.fields, (), names, *facts)
             lengths = lengths_of(node)
             told = _own_facts(whole, part, found.axes)
         else:
             node, where = whole.node, {**whole.positions, **found.positions}
             facts = whole.places, whole.states, found.meta
-            part = Part(node, whole.data, where, found.fields, (), *facts)
+            part = Part(node, whole.data, where, found.fields, (), names, *facts)
             lengths = tuple(
                 len(where[axis]) if axis in where else n  # type: ignore[arg-type]
                 for axis, n in enumerate(lengths_of(node) or ())
@@ -172,11 +184,14 @@ def _own_facts(
     """Return the places and states of a field with its own data if they are not the whole's."""
     if isinstance(whole.node, Driven) and part.node is whole.node.node:
         return [], ["stands for the rows"]
-    where = part.places if part.places != whole.places else []
     told = [word for word in part.states if word not in whole.states]
-    if axes is not None or isinstance(whole.node, Stream):
-        return where, told
-    return where, [*told, "does not follow rows"]
+    if axes is None and not isinstance(whole.node, Stream):
+        told.append("does not follow rows")
+    files, inner = files_of(part.places), is_record(part.node)
+    is_expected = inner or all(place.names in ((), part.names) for place in part.places)
+    if is_expected and files == files_of(whole.places):
+        return [], told
+    return few(files, 60) if inner else place_words(part.places), told
 
 
 # --- values --------------------------------------------------------------------------------------

@@ -157,9 +157,17 @@ class ArrayLike(Source):
 
     def describe(self) -> str:
         """Say which object it is, if it can be written, and what was done when it was opened."""
+        return self._with_mode(self.title)
+
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the file, and the names of groups and of the dataset, if the title has them."""
+        file, *names = self.title.split("/")
+        return (self._with_mode(file), tuple(names)) if names else ("", ())
+
+    def _with_mode(self, title: str) -> str:
         claim = getattr(getattr(self, "file", None), "claim", None)
         note = f", {claim.note}" if claim is not None and claim.note else ""
-        return f"{self.title} ({'r+' if self.writable else 'r'}{note})"
+        return f"{title} ({'r+' if self.writable else 'r'}{note})"
 
     def reference(self) -> Reference:
         """Return what finds the object again as long as it lives."""

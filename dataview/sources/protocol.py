@@ -144,9 +144,12 @@ class Source(ABC):
         """Return a few words that tell a reader where the data is."""
         return type(self).__name__
 
-    def describe_all(self) -> str:
-        """Return a few words for this source and others like it, such as columns of one file."""
-        return self.describe()
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the file that holds several sources, and the names of this one in it, if any.
+
+        A display of them all names the file once.
+        """
+        return "", ()
 
     def bounds(self) -> Any:
         """Return the least and greatest of the values in groups of rows, where a file notes them.

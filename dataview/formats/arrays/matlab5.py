@@ -324,6 +324,10 @@ class VariableSource(LateSource):
         """Name the file and the variable."""
         return f"{os.path.basename(self.opening.path)}/{self.variable.name} (r)"
 
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the file, and the name of the variable."""
+        return f"{os.path.basename(self.opening.path)} (r)", (self.variable.name,)
+
 
 def _whole(path: str, place: _Place) -> bytes:
     """Return all bytes of a variable."""

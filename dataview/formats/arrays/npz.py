@@ -239,3 +239,7 @@ class PackedSource(LateSource):
     def describe(self) -> str:
         """Name the file and the member."""
         return f"{os.path.basename(self.zip)}/{self.info.filename} (r, compressed)"
+
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the file, and the name of the array."""
+        return f"{os.path.basename(self.zip)} (r, compressed)", (self.info.filename[:-4],)

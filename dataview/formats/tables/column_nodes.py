@@ -15,7 +15,7 @@ from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import Affine, Constant, Index, gather, is_identity
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
-from dataview.plan.gaps import own_columns, put_mask
+from dataview.plan.gaps import MASK, own_columns, put_mask
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
@@ -204,9 +204,10 @@ class ColumnSource(Source):
         """Say which column it is."""
         return f"column {'.'.join(self.name)!r} of {self.table.title}"
 
-    def describe_all(self) -> str:
-        """Say whose columns these are."""
-        return f"columns of {self.table.title}"
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the table, and the names of the column; those of a mask end with "_mask"."""
+        *above, last = self.name
+        return self.table.title, (*above, last + MASK if self.is_mask else last)
 
 
 def _chunk_rows(table: Table, starts: np.ndarray) -> int:
