@@ -5,6 +5,7 @@ Each test imports its library itself: this file is imported where none of them i
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import operator
 import pickle
@@ -421,6 +422,14 @@ def test_tensors_share_memory_that_can_be_written_and_no_other(x, file):
         assert x[2, 0] == -number
     with pytest.raises(BufferError):
         file._to_torch(copy=False)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_tensors_are_keys_as_in_numpy(x, r, library):
+    made = getattr(importlib.import_module(library), {"torch": "tensor"}.get(library, "array"))
+    for rows in ([0, 2], [2], 1, [[0, 1], [4, 5]], [True, False] * 3):
+        assert_same(dv.View(x)[made(rows)](), x[made(rows)])
+    assert r[made([4, 1])].label().tolist() == [4, 1]
 
 
 @pytest.mark.parametrize("code", "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 >i2 >f4".split())

@@ -256,6 +256,31 @@ def test_b10_ints_of_all_kinds(a, d, kind):
     assert_same(d[:, kind(1)](), a[:, 1])
 
 
+class Tensor:
+    """An array of another library, which is an index only if it has one element."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __index__(self):
+        if self.values.size != 1:
+            raise TypeError("only a tensor of one element is an index")
+        return int(self.values.item())
+
+
+@pytest.mark.parametrize("values", [2, [2], [0, 2], [[0, 1], [2, 3]], [True, False, True, True]])
+def test_b10_arrays_of_other_libraries(a, d, values):
+    assert_same(d[Tensor(values)](), a[Tensor(values)])
+    assert_same(d[Tensor(values), 1](), a[Tensor(values), 1])
+    rows = dv.View(image=a, label=np.arange(4))
+    assert_same(rows[Tensor(values)].label(), np.arange(4)[Tensor(values)])
+    d[Tensor(values)] = -1
+    assert_same(a, d())
+
+
 def test_b11_iteration(a, d):
     assert len(list(d)) == 4
     with pytest.raises(TypeError):

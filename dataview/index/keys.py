@@ -38,7 +38,13 @@ def is_integer(item: Any) -> bool:
         return not isinstance(item, (bool, np.bool_))
     if isinstance(item, np.ndarray):
         return item.ndim == 0 and item.dtype.kind in "iu"
-    return hasattr(type(item), "__index__") and not isinstance(item, np.bool_)
+    if isinstance(item, np.bool_) or not hasattr(type(item), "__index__"):
+        return False
+    try:  # a tensor has the method, and it fails unless there is one element
+        operator.index(item)
+    except TypeError:
+        return False
+    return True
 
 
 def parse(key: Any, shape: tuple[int, ...]) -> Index:
@@ -145,12 +151,16 @@ def _with_ellipsis(items: list[Item], ndim: int, key: Any) -> list[Item]:
     taken = sum(_axes_taken(item) for item in items)
     if taken > ndim:
         raise IndexError(
-            f"too many indices: the view has {ndim} axes, but {taken} were indexed by {key!r}"
+            f"too many indices: the view has {_axes(ndim)}, but {taken} were indexed by {key!r}"
         )
     place = dots[0] if dots else len(items)
     whole: list[Item] = [slice(None)] * (ndim - taken)
     marker: list[Item] = [Ellipsis] if dots else []
     return items[:place] + marker + whole + items[place + len(dots) :]
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def _axes_taken(item: Item) -> int:
