@@ -159,10 +159,13 @@ _Found = TypeVar("_Found")
 
 def explained(
     usage: str = "",
+    instead: Callable[[str, str, Sequence[str]], str] | None = None,
 ) -> Callable[[Callable[_Given, _Found]], Callable[_Given, _Found]]:
     """Return a decorator that says how a function is called where its arguments do not fit.
 
-    `usage` shows that; without it the message lists the arguments.
+    `usage` shows that; without it the message lists the arguments.  `instead` gets the name of the
+    function, that of an argument it has not, and those it has, and returns what to write, if it
+    knows.
 
     >>> @explained()
     ... def dealt(size, tail="short"): ...
@@ -180,7 +183,7 @@ def explained(
             try:
                 return function(*given, **named)
             except TypeError:
-                text = _misfit(function, given, named, usage)
+                text = _misfit(function, given, named, usage, instead)
                 if text:
                     raise TypeError(text) from None
                 raise
@@ -190,7 +193,7 @@ def explained(
     return decorated
 
 
-def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str) -> str:
+def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, instead: Any) -> str:
     """Return what is wrong with the arguments of a call, "" if they fit."""
     signature = inspect.signature(function)
     try:
@@ -203,16 +206,16 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str) -> 
         own = given[0] if isinstance(given[0], type) else type(given[0])
         title = own.__name__ if title in ("__init__", "__new__") else title
         parameters = parameters[1:]
+    shown = [one for one in parameters if instead or one.kind is one.POSITIONAL_OR_KEYWORD]
+    listing = ", ".join([str(one.replace(annotation=one.empty)) for one in shown])
+    usage = usage or f"{title}({listing})"
     known = [one.name for one in parameters]
     wrong = next((name for name in named if name not in known), None)
     if wrong is not None:
-        why = _ended(f" has no argument {wrong!r}{hint(wrong, known)}", ";")
-    listed = [
-        one.replace(annotation=one.empty)
-        for one in parameters
-        if one.kind is one.POSITIONAL_OR_KEYWORD
-    ]
-    usage = usage or f"{title}({', '.join(map(str, listed))})"
+        why = f" has no argument {wrong!r}"
+        if advice := instead(title, wrong, known) if instead else "":
+            return f"{title}{why}; write {advice}. Its form is {usage}"
+        why = _ended(f"{why}{hint(wrong, known)}", ";")
     return f"{title}{why} {'W' if why.endswith('?') else 'w'}rite {usage}"
 
 

@@ -178,6 +178,33 @@ MISTAKES = [
     ("x._quantile(50)", "[0, 1] | 50", "x._quantile(0.5)"),
     ("x._reshape(5, 5)", "(4, 3) | 12 | (5, 5)", "x._reshape(3, 4)"),
     ("dv.symbol('x')._bind(X)", "d._bind(x=data)", "dv.symbol('x', shape=(None, 3))._bind(x=X)"),
+    # --- an argument that other libraries have
+    ("x._mean(dim=0)", "no argument 'dim' | write axis= | _mean(axis=None", "x._mean(axis=0)"),
+    ("x._sum(axis=1, keepdim=True)", "'keepdim' | write keepdims=", "x._sum(axis=1, keepdims=True)"),
+    ("x._mean(skipna=True)", "'skipna' | d._nanmean()", "x._nanmean()"),
+    ("x._std(unbiased=True)", "'unbiased' | ddof=1", "x._std(ddof=1)"),
+    ("x._mean(0, False, None, 3)", "too many positional arguments | _mean(axis=None", "x._mean(0)"),
+    ("r._sorted(by='n', ascending=False)", "'ascending' | reverse=True", "r._sorted(by='n', reverse=True)"),
+    ("r._sample(frac=0.5)", "'frac' | n=len(d) // 10", "r._sample(n=len(r) // 2)"),
+    ("r._sample(2, random_state=0)", "'random_state' | seed=", "r._sample(2, seed=0)"),
+    ("r._sample(9, replace=True)", "'replace' | integers(len(d)", "r[np.random.default_rng(0).integers(len(r), size=9)]"),
+    ("r._split(test_size=0.2)", "'test_size' | d._split(0.8, 0.2, seed=0)", "r._split(0.5, 0.5, seed=0)"),
+    ("r._split(0.5, shuffle=True)", "'shuffle' | seed=0", "r._split(0.5, seed=0)"),
+    ("r._split(0.5, stratify='label')", "'stratify' | by=", "r._split(0.5, by='label')"),
+    ("r._folds(n_splits=2)", "'n_splits' | k=", "r._folds(k=2)"),
+    ("r._drop(columns=['n'])", "'columns' | d._drop('x', 'y')", "r._drop('n', 'petal')"),
+    ("r._rename(columns={'n': 'm'})", "no field 'columns' | d._rename(old='new')", "r._rename(n='m')"),
+    ("r._dropna(subset=['petal'])", "'subset' | d._dropna('x', 'y')", "r._dropna('petal')"),
+    ("r._drop_duplicates(subset=['label'])", "'subset' | by=", "r._drop_duplicates(by=['label'])"),
+    ("r.label._unique(return_counts=True)", "'return_counts' | counts=True", "r.label._unique(counts=True)"),
+    ("r.label._counts(normalize=True)", "'normalize' | counts.count / counts.count._sum()", "counts = r.label._counts(); counts.count / counts.count._sum()"),
+    ("r._group('label', as_index=False)", "'as_index' | a field of each statistic", "r._group('label')._sum().label"),
+    ("r._join(r, on='n', how='left')", "'how' | missing='mask' | np.isin(d.key, other.key)", "r._join(r._select('n'), on='n', missing='mask')"),
+    ("r._map(double, num_proc=4)", "'num_proc' | _loader(batch_size, workers=4)", "r.n._map(double)._loader(2, workers=1)"),
+    ("r._to_torch(dtype=float)", "'dtype' | d._astype('f4')._to_torch()", ""),
+    ("x._show(figsize=(3, 3))", "'figsize' | _show(n=None)", "x._show()"),
+    ("x._to_numpy()", "write d()", "x()"),
+    ("groups['n']", "no group 'n' of 'label' | 'a', 'b'; | groups._mean()['n']", "groups._mean()['n']"),
     # --- rows, batches, streams
     ("x._split([0.8, 0.3])", "1.1", "x._split([0.8, 0.2])"),
     ("x._split()", "d._split(0.8, 0.2)", "x._split(0.8, 0.2)"),
@@ -263,7 +290,7 @@ def test_what_is_typed_instead_works(instead, names):
     exec(instead, names)
 
 
-INTERNAL = r"undeclared|Visiting|Node\b|_state|\bnode\b|object at 0x|<function|dataview\.[a-z]+\."
+INTERNAL = r"undeclared|Visiting|Node\b|\b_state|\bnode\b|object at 0x|<function|dataview\.[a-z]+\."
 
 
 def test_no_message_shows_what_is_internal_or_is_longer_than_a_paragraph(names, tmp_path):

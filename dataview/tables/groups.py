@@ -113,9 +113,15 @@ class Grouped:
             is_gap = not is_present(np.array([value], object))[0]
             there &= ~is_present(column) if is_gap else column == value
         if np.count_nonzero(there) != 1:
-            known = ", ".join(map(repr, _labels_in(table[:8])))
+            known = ", ".join(map(repr, _labels_in(table[:8]))) + (
+                ", ..." if len(table) > 8 else ""
+            )
             names = ", ".join(map(repr, self._names))
-            raise KeyError(f"there is no group {label!r} of {names}; there are {known} ...")
+            is_field = isinstance(label, str) and label in self._node.fields
+            raise KeyError(
+                f"there is no group {label!r} of {names}; there are {known}"
+                + (f"; {_advice(label, self._node)}" if is_field else "")
+            )
         place = int(np.argmax(there))
         start = int(counts[:place].sum())
         return self._part(start, start + int(counts[place]))

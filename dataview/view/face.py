@@ -26,6 +26,7 @@ from dataview.plan.build import select
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
+from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
@@ -74,7 +75,8 @@ def merge_groups(kind: _Kind) -> _Kind:
         setattr(room, kind.__name__, BaseView)
         for name, verb in vars(group).items():
             if hasattr(verb, "__get__"):
-                setattr(BaseView, name, verb)
+                is_verb = name.startswith("_") and name[1] != "_" and callable(verb)
+                setattr(BaseView, name, told(verb) if is_verb else verb)
                 function: Any = verb.fget if isinstance(verb, property) else getattr(BaseView, name)
                 function.__qualname__ = f"{kind.__name__}.{name}"
     BaseView.__name__ = BaseView.__qualname__ = kind.__name__

@@ -232,6 +232,8 @@ def advice(name: str, verbs: Mapping[str, Any]) -> str:
         return f"did you mean ._{name}{called}?"
     if plain in _ENDS_OF_WRITES:
         return "nothing is to be flushed: a write is done when its statement is, or at _close()"
+    if name == "_to_numpy":  # libraries ask for it without the underscore
+        return "write d()"
     return f"write {INSTEAD[plain]}" if plain in INSTEAD else ""
 
 
@@ -242,6 +244,11 @@ def adding(name: str) -> str:
     "d._set_field('pred', data) adds it"
     """
     return _ASSIGNED.get(name, f"d._set_field({name!r}, data) adds it")
+
+
+def renaming(new: Any) -> str:
+    """Return what to write for names in a mapping that was given by a name itself, as to pandas."""
+    return "write d._rename(old='new'), or d._rename({'old': 'new'})" if type(new) is dict else ""
 
 
 def refused(name: str) -> str:

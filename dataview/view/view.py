@@ -297,9 +297,9 @@ class View(
         """
         changes = {**(mapping or {}), **names}
         node = node_of(self)
-        for name in changes:
+        for name, new in changes.items():
             if name not in node.fields:
-                raise _no_field(self, name)
+                raise _no_field(self, name, hints.renaming(new))
         for new in changes.values():
             check_declared(new)
         fields = renamed(node.fields, changes)
