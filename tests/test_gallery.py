@@ -78,6 +78,9 @@ def test_pages_are_well_formed_and_harmless(shown):
     [
         (dv.View(np.zeros((3, 28, 28), "u1")), "images"),
         (dv.View(np.zeros((3, 32, 32, 3))), "images"),
+        (dv.View(np.zeros((3, 1, 28, 28), "f4")), "images"),
+        (dv.View(np.zeros((3, 8, 8))), "images"),
+        (dv.View(np.zeros((3, 50, 6))), "numbers"),
         (dv.View(a=np.zeros((3, 9)), _spaces={"a": dv.spaces.Conv2DSpace((3, 3), 1)}).a, "images"),
         (
             dv.View(a=np.zeros((3, 50, 2)), _spaces={"a": dv.spaces.Conv1DSpace(50, 2)}).a,
@@ -124,6 +127,16 @@ def test_one_image_is_drawn_whole():
         assert np.array_equal(look.rows, expected)
     assert repr(mean._show()).startswith("one sample")
     assert dv.View(np.zeros((120, 10)))._show().looks[0].kind == "numbers"
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_images_with_numbers_that_are_not_finite_are_drawn_without_a_warning(odd):
+    images = np.linspace(2, 3, 200).reshape(2, 10, 10)
+    images[0, 0, 0] = images[1] = odd
+    gallery = dv.View(images)._show()
+    assert gallery.looks[0].kind == "images"
+    assert gallery._repr_html_().count("<img") == 2
+    assert "data: images" in repr(gallery)
 
 
 def test_only_the_rows_that_are_shown_are_read():

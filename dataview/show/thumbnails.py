@@ -33,11 +33,10 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     if rows.dtype.kind not in "buif" or rows.ndim not in (3, 4) or not rows.size:
         return None
     if rows.ndim == 3:
-        is_image = rows.dtype.kind in "bu" and _is_large(rows.shape[1:])
-        return rows[..., None] if is_image else None
+        return rows[..., None] if _is_large(rows.shape[1:]) else None
     if rows.shape[3] in CHANNELS and _is_large(rows.shape[1:3]):
         return rows
-    if rows.shape[1] in CHANNELS and _is_large(rows.shape[2:]) and rows.dtype.kind == "u":
+    if rows.shape[1] in CHANNELS and _is_large(rows.shape[2:]):
         return rows.transpose(0, 2, 3, 1)
     return None
 
@@ -88,7 +87,8 @@ def pixels_of(image: np.ndarray, side: int) -> np.ndarray:
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0
-    scaled = (np.nan_to_num(wide, nan=low) - low) * (255 / (high - low or 1))
+    finite = np.nan_to_num(wide, nan=low, posinf=high, neginf=low)
+    scaled = (finite - low) * (255 / (high - low or 1))
     found: np.ndarray = scaled.clip(0, 255).astype(np.uint8)
     return found
 
