@@ -152,7 +152,8 @@ def cases(folder):
         "kind": np.array(["one", "another"])[rng.integers(0, 2, 40)],
     }
     (folder / "gaps.csv").write_text("age,size,name\n1,,x\n,2.5,y z\n3,1e-3,\n", encoding="utf-8")
-    group = {"room": {"x": rows(4, 2), "y": rows(4)}, "label": np.arange(4)}
+    records = np.zeros(4, [("u", "f8"), ("v", "i4")])
+    group = {"room": {"x": rows(4, 2), "y": rows(4)}, "label": np.arange(4), "pair": records}
     dv.View(group)._save(folder / "group.h5")
     saved = dv.open(folder / "group.h5")
     mean = dv.View(table).height._mean()

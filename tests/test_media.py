@@ -207,6 +207,7 @@ def test_one_picture_is_an_array(photos):
     view = dv.open(folder / "dog" / "1.png")
     assert view._shape() == (4, 5, 3)
     assert view._meta["mode"] == "RGB"
+    assert repr(view).startswith("View (4, 5, 3) uint8, 60 B, 1.png, read-only")
     np.testing.assert_array_equal(view[1:, ::2](), data[4][1:, ::2])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(view))(), data[4])
     view._close()

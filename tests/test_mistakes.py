@@ -61,6 +61,7 @@ MISTAKES = [
     ("r.sort_values('n')", "d._sorted(by=name)", "r._sorted(by='n')"),
     ("r.assign(z=3)", "d._set_field(name, data)", "r._set_field('z', r.n + 1)"),
     ("r.isna()", "._isna()", "r.petal._isna()()"),
+    ("r.label.str.startswith('a')", "np.strings.startswith(d._astype('T'), 'a')", "r[np.strings.startswith(r.label._astype('T'), 'a')]()"),
     ("r._join(r)", "['petal', 'label', 'n'] | on= | _drop", "r._join(r._select('n'))"),
     ("r.merge(r, on='n')", "d._join(other, on=name)", "r._join(r._select('n'), on='n')"),
     ("r.to_csv('new.csv')", "d._save(path)", "r._save('new.csv')"),

@@ -397,6 +397,10 @@ class Member(Source):
         """Say what the records are."""
         return self.parent.describe()
 
+    def in_file(self) -> tuple[str, tuple[str, ...]]:
+        """Return the file of the records, and their names there."""
+        return self.parent.in_file()
+
     def close(self) -> None:
         """Close the file of the records."""
         self.parent.close()

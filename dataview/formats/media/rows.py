@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -320,7 +321,7 @@ class DecodedFile(LateSource):
 
     def describe(self) -> str:
         """Say which file it is."""
-        return self.rows.opening.path
+        return os.path.basename(self.rows.opening.path)
 
 
 def _as_sample(found: np.ndarray) -> Node:
