@@ -205,6 +205,27 @@ def test_a_file_opened_for_reading_is_not_written(group):
     np.testing.assert_array_equal(d.x(), X)
 
 
+@pytest.mark.parametrize("name", ["a.h5", "a.nc"])
+@pytest.mark.parametrize("writer", ["view", "h5py"])
+def test_a_file_opened_for_reading_is_not_written_while_another_may_write_it(
+    tmp_path, writer, name
+):
+    path = hdf5(tmp_path).rename(tmp_path / name)
+    other = dv.open(path, "r+", lock="refuse") if writer == "view" else h5py.File(path, "a")
+    d = dv.open(path)
+    assert "(r)" in repr(d.x) and "(r+)" not in repr(d.x)
+    for view in (d, pickle.loads(pickle.dumps(d))):
+        with pytest.raises(dv.ReadOnlyError):
+            view.x[0] = 9
+        with pytest.raises(dv.ReadOnlyError, match="open it with 'r\\+'"):
+            view._append({"x": X, "part": {"y": Y}})
+    if writer == "view":
+        other.x[0] = 8
+        assert d.x[0]().tolist() == [8] * 4
+    np.testing.assert_array_equal(d.x[1:](), X[1:])
+    other._close() if writer == "view" else other.close()
+
+
 # -------------------- rows in any order --------------------
 
 ROWS = np.random.default_rng(7).integers(0, 500, (500, 3))

@@ -46,7 +46,9 @@ class H5pySource(ArrayLike):
         if dataset.shape is None:
             raise ValueError(f"the h5py dataset {dataset.name} is empty: it has no shape")
         self.file = file
-        path, mode = os.path.abspath(os.fsdecode(dataset.file.filename)), dataset.file.mode
+        path = os.path.abspath(os.fsdecode(dataset.file.filename))
+        # HDF5 says of each handle that it may write if another one of the process may.
+        mode = dataset.file.mode if file is None else file.mode
         self.place = (path, dataset.name, mode)
         where = f"{os.path.basename(path)}{dataset.name or ', without a name'}"
         self.grows = mode == "r" and dataset.file.swmr_mode
@@ -83,7 +85,7 @@ class H5pySource(ArrayLike):
                 f"{self.title} cannot be pickled, since it cannot be opened again by the name of a "
                 "file and a dataset; pickle the data: dv.View(view())"
             )
-        if self.writable:
+        if file.mode != "r":
             file.flush()  # so that who opens it again finds what was written
         return _reopened, (type(self), *self.place, self.shape, self.dtype, self.file is not None)
 
@@ -215,7 +217,7 @@ class H5pySource(ArrayLike):
         (path, name, _), shape = self.place, self.shape
         if name is None:
             return super().reference()
-        return by_path(self, self.place, lambda: _in_open_file(path, name, shape))
+        return by_path(self, (path, name), lambda: _in_open_file(path, name, shape))
 
 
 class TextSource(H5pySource):
