@@ -709,6 +709,56 @@ def test_variables_of_netcdf_have_their_dimensions(tmp_path, make):
     np.testing.assert_array_equal(d.t(), X)
 
 
+def packed_3(path, data, **attributes):
+    with scipy.io.netcdf_file(path, "w") as file:
+        file.createDimension("n", len(data))
+        made = file.createVariable("x", data.dtype.newbyteorder("="), ("n",))
+        made[:] = data
+        for name, value in attributes.items():
+            setattr(made, name, value)
+
+
+def packed_4(path, data, **attributes):
+    with h5py.File(path, "w") as file:
+        file["x"] = data
+        file["x"].attrs.update(attributes)
+
+
+PACKED = [
+    ([1, -1, -2, 100], "i2", {"_Unsigned": "true"}, [1.5, 32768.5, 32768, 51]),
+    ([1, -1, -2, 100], "i2", {"_Unsigned": "true", "_FillValue": -1}, [1.5, np.nan, 32768, 51]),
+    ([1, -1, -2, 100], "i1", {"_Unsigned": "True"}, [1.5, 128.5, 128, 51]),
+    ([1, 5, -2, 100], "i2", {"missing_value": 5}, [1.5, np.nan, 0, 51]),
+    ([1, 5, -2, 7], "i2", {"missing_value": 5, "_FillValue": 7}, [1.5, np.nan, 0, np.nan]),
+    ([1, 5, -2, 100], "f4", {"missing_value": 5}, [1.5, np.nan, 0, 51]),
+    ([1, 5, -2, 100], "f4", {"_Unsigned": "true", "valid_max": 50}, [1.5, 3.5, 0, 51]),
+]
+
+
+@pytest.mark.parametrize("pack", [packed_3, packed_4])
+@pytest.mark.parametrize(("data", "dtype", "attributes", "expected"), PACKED)
+def test_attributes_of_netcdf_tell_what_numbers_stand_for(
+    tmp_path, pack, data, dtype, attributes, expected
+):
+    how = {
+        name: value if isinstance(value, str) else np.dtype(dtype).type(value)
+        for name, value in attributes.items()
+    }
+    pack(tmp_path / "a.nc", np.array(data, dtype), scale_factor=0.5, add_offset=1.0, **how)
+    d = dv.open(tmp_path / "a.nc", decode=True)
+    np.testing.assert_array_equal(d.x(), expected)
+    np.testing.assert_array_equal(d.x[[3, 1]](), np.array(expected)[[3, 1]])
+    assert set(d.x._meta) - {"dimensions"} == attributes.keys() & {"valid_max"}
+
+
+def test_unsigned_bytes_may_stand_for_signed_ones(tmp_path):
+    packed_4(tmp_path / "a.nc", np.array([1, 255, 128], "u1"), _Unsigned="false", _FillValue=128)
+    d = dv.open(tmp_path / "a.nc", decode=True)
+    np.testing.assert_array_equal(d.x(), [1, -1, np.nan])
+    packed_4(tmp_path / "b.nc", np.array([1, 255], "u1"), _Unsigned="false")
+    assert dv.open(tmp_path / "b.nc", decode=True).x().tolist() == [1, -1]
+
+
 def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
     path = files.netcdf_3(tmp_path)
     raw = path.read_bytes()
@@ -783,6 +833,12 @@ def test_a_huge_shape_with_few_data_is_read_in_part(tmp_path, make):
     (path,) = tmp_path.iterdir()
     *found, megabytes = printed("-c", BOMB, path).split()
     assert found == [f"({1 << 50},)", "0.0", "0.0"] and int(megabytes) < 60
+
+
+def test_what_has_no_room_in_memory_is_named(tmp_path):
+    huge_hdf5(tmp_path / "a.h5")
+    with pytest.raises(MemoryError, match=r"a\.h5/x .*Unable to allocate .*read a part of it"):
+        dv.open(tmp_path / "a.h5").x()
 
 
 def deep_hdf5(folder):

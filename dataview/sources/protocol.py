@@ -288,7 +288,14 @@ def read_from(source: Source, index: Index, memo: Memo) -> np.ndarray:
 
     Users write sources, too, so what `read` has returned is compared with what it was to return.
     """
-    found = source.read(index, memo)
+    try:
+        found = source.read(index, memo)
+    except MemoryError as error:
+        told = f": {error}" if str(error) else ""
+        raise MemoryError(
+            f"{source.describe()} has no room in memory{told}; read a part of it, or use verbs "
+            "that read it in blocks, such as _mean and _save"
+        ) from error
     is_as_declared = isinstance(found, np.ndarray | np.generic) and (
         found.shape == index.shape and found.dtype == source.dtype
     )

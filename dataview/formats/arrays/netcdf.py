@@ -14,7 +14,7 @@ from dataview.formats.contents import described, tree
 from dataview.formats.handles import Claim
 from dataview.plan.build import elementwise
 from dataview.plan.fields import NO_META
-from dataview.plan.kinds import Record, members
+from dataview.plan.kinds import Record, known_dtype, members
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction
 from dataview.sources import open_regular
@@ -63,14 +63,15 @@ def _decoded(node: Node) -> Node:
     """Return the numbers that a variable stands for, as an expression of what is stored."""
     if node.dtype is None or node.dtype.kind not in "iuf" or node.shape is None:
         return node
-    value = node
+    plain = value = _with_sign(node)
     for name, ufunc in (("scale_factor", np.multiply), ("add_offset", np.add)):
         for number in _numbers(node.meta, name):
             value = elementwise(ufunc, (value, float(number)))[0]
     for name in ("_FillValue", "missing_value"):
         for number in _numbers(node.meta, name):
             if not math.isnan(number):  # which is missing as it is
-                absent = elementwise(np.equal, (node, number))[0]
+                own = number if plain is node else np.asarray(number).astype(plain.dtype).item()
+                absent = elementwise(np.equal, (plain, own))[0]
                 value = elementwise(NumpyFunction("where"), (absent, math.nan, value))[0]
     if value is node:
         return node
@@ -78,8 +79,22 @@ def _decoded(node: Node) -> Node:
     return described(value.replaced(meta=NO_META), left)
 
 
-_APPLIED = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+_APPLIED = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """What is applied once: who found it beside the numbers would apply it again."""
+
+
+def _with_sign(node: Node) -> Node:
+    """Return the integers of a variable with the sign of which `_Unsigned` tells.
+
+    Version 3 has no unsigned integers but bytes, and some servers no signed bytes.
+    """
+    kind = {"true": "u", "false": "i"}.get(str(node.meta.get("_Unsigned")).lower())
+    dtype = known_dtype(node)
+    if kind is None or dtype.kind not in "iu" or dtype.kind == kind:
+        return node
+    options = (("dtype", np.dtype(f"{kind}{dtype.itemsize}")), ("casting", "unsafe"))
+    found: Node = elementwise(NumpyFunction("astype", options), (node,))[0]
+    return found
 
 
 def _numbers(meta: Mapping[str, Any], name: str) -> list[Any]:
