@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import importlib
 import json
 import os
 import pickle
@@ -272,6 +273,8 @@ WRONG = [
     ("npz", {"compression": "zstd"}, ValueError, "one of 'none', 'gzip'"),
     ("hdf5", {"compression": "gzp"}, ValueError, "did you mean 'gzip'"),
     ("hdf5", {"chunks": (0, 1)}, ValueError, "number of rows"),
+    ("hdf5", {"chunks": 10**9}, ValueError, r"/a: .*=10{9}, .* the view .* 32000000000 bytes"),
+    ("zarr", {"chunks": 10**18}, ValueError, "at most 1073741824 here; give fewer rows"),
     ("hdf5", {"chunks": (3, 2, 1)}, ValueError, r"chunks=\(3, 2, 1\) has 3 axes.*has 2"),
     ("zarr", {"chunks": [3, 2, 1]}, ValueError, "has 3 axes"),
     ("hdf5", {"rows_per_part": 3}, TypeError, "format='folder'"),
@@ -303,6 +306,9 @@ def test_a_name_that_ends_as_a_folder_or_is_to_have_parts_is_one(tmp_path):
         assert_same(dv.open(tmp_path / name).x(), X)
     assert (tmp_path / "a/x.npy").exists() and len([*(tmp_path / "b").rglob("*.npy")]) > 1
     assert (tmp_path / "c.zarr/zarr.json").exists()
+    with dv.open(f"{tmp_path}/d/", "w", shape=(2, 3)) as d:
+        d[:] = 1
+    assert dv.open(tmp_path / "d")._sum()() == 6
 
 
 # -------------------- options --------------------
@@ -381,6 +387,8 @@ def test_a_file_of_an_array_alone_says_what_is_not_in_it(tmp_path):
     with pytest.warns(RuntimeWarning, match=r"alone.*fields 'first' and .* 'unit'.*\.h5"):
         view._save(path)
     view._save(tmp_path / "a.npz")
+    with pytest.warns(RuntimeWarning, match=r"alone.*fields 'first' and .* 'unit'.*\.h5"):
+        dv.open(path, "w", like=view)
     dv.View(RECORDS)._save(path)
     dv.View(x=X).x._save(path)
     assert_same(dv.open(path)(), X)
@@ -725,6 +733,9 @@ def test_new_files_that_cannot_be_are_refused(tmp_path):
     for wrong in (2.5, (2, 2.5), "ab", -1, (2, -1), [None], np.arange(4).reshape(2, 2), True):
         with pytest.raises((TypeError, ValueError), match="shape= is a length, or a tuple of"):
             dv.open(tmp_path / "a.npy", "w", shape=wrong)
+    for name in ("a.h5", "a.zarr"):
+        with pytest.raises(ValueError, match=rf"{name}: with chunks=10{{9}}, a chunk of field 'x'"):
+            dv.open(tmp_path / name, "w", like={"x": X}, chunks=10**9)
     with pytest.raises(TypeError, match="like= has a shape"):
         dv.open(tmp_path / "a.h5", "w", like=X, shape=3)
     with pytest.raises(TypeError, match="'shap'"):
@@ -779,6 +790,45 @@ def test_rows_are_added_and_other_views_keep_their_length(growing):
     expected[7], expected[0] = -1, -2
     assert_same(d(), expected)
     assert_same(dv.open(growing.path)(), expected)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+def test_rows_are_added_where_groups_have_the_metadata_of_their_members(version, tmp_path):
+    path = tmp_path / "a.zarr"
+    group = zarr.open_group(path, mode="w", zarr_format=version)
+    group.create_array("x", data=X, chunks=(3, 4))
+    group.create_group("part").create_array("y", data=Y, chunks=(4,))
+    for place in ("part", ""):
+        zarr.consolidate_metadata(path, path=place)
+    with dv.open(path, "r+") as d:
+        with pytest.raises(RuntimeError):
+            d._append({"x": failing(9), "part": {"y": Y[:9]}})
+        assert [*zarr.open_consolidated(path).array_keys()] == ["x"]
+        assert zarr.open_consolidated(path)["part/y"].shape == Y.shape
+        d._append({"x": X[:2], "part": {"y": Y[:2]}})
+    d = dv.open(path)
+    assert_same(d.x(), np.concatenate([X, X[:2]]))
+    assert_same(d.part.y(), np.concatenate([Y, Y[:2]]))
+    for other in (zarr.open_consolidated(path), zarr.open_group(path)):
+        assert_same(other["x"][:], d.x())
+        assert_same(other["part/y"][:], d.part.y())
+    assert zarr.open_consolidated(path, path="part")["y"].shape == (12,)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+def test_xarray_sees_rows_that_are_added(version, tmp_path):
+    xarray = importlib.import_module("xarray")
+    path = tmp_path / "a.zarr"
+    data = {"x": (("time", "place"), X.astype(float)), "y": (("time",), Y)}
+    xarray.Dataset(data).to_zarr(path, zarr_format=version)
+    with dv.open(path, "r+") as d:
+        d._append({"x": X[:2], "y": Y[:2]})
+    with xarray.open_zarr(path) as found:
+        assert_same(found["x"].values, np.concatenate([X, X[:2]]).astype(float))
+        assert found.sizes["time"] == 12
 
 
 def test_two_views_of_one_file_add_rows(growing):

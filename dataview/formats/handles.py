@@ -33,8 +33,8 @@ DURABLE = ("process", "power", False)
 class OpenFile:
     """A file that a library has open as long as somebody holds this object, and has not closed it.
 
-    A process that was forked reads on with what it was given.  It may not write: the library
-    remembers parts of the file, and two processes would each change what they remember.
+    A process that was forked reads on with what it was given.  It may not write, and not even read
+    where a library writes that remembers parts of the file.
     """
 
     __slots__ = ("__weakref__", "claim", "file", "mode", "path", "process", "seen")
@@ -45,13 +45,17 @@ class OpenFile:
         self.seen = _seen(path)
 
     def check(self) -> None:
-        """Raise if the file was closed, or may be written by the process alone that opened it."""
+        """Raise if the file was closed."""
         if self.file is None:
             raise closed(self.path)
+
+    def check_process(self) -> None:
+        """Raise if the file may be written, by the process alone that opened it."""
         if self.mode != "r" and self.process != os.getpid():
             raise ValueError(
                 f"{self.path} was opened with mode {self.mode!r} by the process that this one was "
-                "forked from, and only that one may use it; open it with mode 'r'"
+                "forked from, and only that one may write it, or, of HDF5, read it; open it with mode "
+                "'r'"
             )
 
     def check_place(self) -> None:
@@ -133,6 +137,11 @@ def check_access(mode: str, lock: str | None, durable: str | bool) -> None:
     if lock not in LOCKS:
         raise ValueError(
             f"lock is one of {', '.join(map(repr, LOCKS))}; got {lock!r}{_hint(lock, LOCKS)}"
+        )
+    if lock == "refuse" and mode == "r":
+        raise ValueError(
+            "lock='refuse' keeps others from writing beside a view that writes, and mode 'r' only "
+            "reads: open with 'r+', or leave lock= out; lock='wait' waits for an update to end"
         )
     if durable not in DURABLE:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from dataview.formats.handles import claimed, is_claimed
 from dataview.formats.layout import Described, Leaf, described
 from dataview.formats.table import FORMATS, recover, saved_as
 from dataview.formats.writers.arrays import Job, Writer
-from dataview.formats.writers.passes import Passes, without_streams
+from dataview.formats.writers.passes import Passes, chunk_of, without_streams
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
@@ -52,7 +53,7 @@ def save(
     _check_not_read(node, target, name)
     _check_whole(node)
     tree, leaves, meta = _tree(without_streams(node), name, writer, rows_per_part)
-    _check_chunks(chunks, leaves)
+    _check_chunks(target, chunks, leaves)
     if writer.is_array:
         _tell_what_stays(node, writer)
     recover(target, format)  # a journal may be of other files, too
@@ -87,6 +88,8 @@ def created(
     """Make a file of zeros, which appears or is replaced, and open it to be written."""
     check_local(path)
     place = os.path.abspath(path)
+    if format is None and _is_of_folder(path, None):
+        format = "folder"
     name, writer = saved_as(place, format)
     if not writer.takes_zeros:
         raise ValueError(
@@ -100,8 +103,11 @@ def created(
             )
     how = options.get("compression"), options.get("chunks")
     _check_options(name, writer, *how, None)
-    tree, leaves, meta = _tree(_of_zeros(options), name, writer)
-    _check_chunks(options.get("chunks"), leaves)
+    node = _of_zeros(options)
+    tree, leaves, meta = _tree(node, name, writer)
+    _check_chunks(place, options.get("chunks"), leaves)
+    if writer.is_array:
+        _tell_what_stays(node, writer)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out], False)
     recover(place, format)
     own = "refuse" if lock is None and is_claimed(place) else lock
@@ -232,8 +238,8 @@ def _check_options(
             raise ValueError(f"rows_per_part= is a number from 1 on; got {rows_per_part!r}")
 
 
-def _check_chunks(chunks: Any, leaves: Sequence[Leaf]) -> None:
-    """Raise if the shape of a chunk has more axes than any array."""
+def _check_chunks(path: str, chunks: Any, leaves: Sequence[Leaf]) -> None:
+    """Raise if the shape of a chunk has more axes than any array, or chunks are too large."""
     most = max((len(known_shape(leaf.node)) for leaf in leaves), default=0)
     if isinstance(chunks, Sequence) and len(chunks) > most:
         what = "the field with the most axes" if len(leaves) > 1 else "the view"
@@ -241,6 +247,23 @@ def _check_chunks(chunks: Any, leaves: Sequence[Leaf]) -> None:
             f"chunks={tuple(chunks)} has {len(chunks)} axes, and {what} has {most}; give no more "
             "lengths than axes, the first for the rows"
         )
+    for leaf in leaves if chunks is not None else ():
+        shape, each = known_shape(leaf.node), known_dtype(leaf.node).itemsize
+        size = each * math.prod(chunk_of(shape, known_dtype(leaf.node), chunks))
+        most = min(LARGEST_CHUNK, max(each * math.prod(shape), LARGER_CHUNK))
+        if size > most:
+            what = f"field {leaf.name!r}" if leaf.name else "the view"
+            raise ValueError(
+                f"{path}: with chunks={chunks!r}, a chunk of {what} would have {size} bytes; "
+                f"chunks are read and written as a whole, and have at most {most} here; give fewer rows"
+            )
+
+
+LARGEST_CHUNK = (1 << 32) - 1
+"""HDF5 has no larger chunks."""
+
+LARGER_CHUNK = 1 << 30
+"""A chunk may have so many bytes even if the array has fewer, since rows may be added."""
 
 
 def _check_not_read(node: Node, target: str, name: str) -> None:

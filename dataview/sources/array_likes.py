@@ -7,6 +7,7 @@ one ascending list of positions where its class is known to take it.  NumPy does
 from __future__ import annotations
 
 import math
+import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,17 @@ from dataview.sources.sharing import Reference
 _WRITING = threading.RLock()
 """Held while an object is written: what is stored in chunks reads, changes and writes whole ones,
 so two threads that write different places of one chunk would lose one of the changes."""
+
+
+
+def _begin_anew() -> None:
+    """Have a lock of its own in a forked process: a thread that it lacks may have held this one."""
+    global _WRITING
+    _WRITING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 NEEDED_TIMES = 4
 """Of places that are scattered over several axes, a box is read that has at most so many times more

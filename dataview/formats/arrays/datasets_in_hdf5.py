@@ -139,6 +139,7 @@ class H5pySource(ArrayLike):
         """Raise if the file was closed, or the dataset has changed its shape."""
         if self.file is not None:
             self.file.check()
+            self.file.check_process()
         if not self.array:
             raise ValueError(
                 f"the file of {self.title} was closed; keep it open as long as its views are used, "
@@ -227,6 +228,20 @@ class TextSource(H5pySource):
 
     def _elements(self, key: Any) -> Any:
         return self.array.asstr()[key]
+
+    def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
+        check_texts(value, f"what is written to {self.title}")
+        super()._put(asked, value)
+
+
+def check_texts(values: np.ndarray, what: str) -> None:
+    """Raise if an object is no text."""
+    for value in values.flat:
+        if not isinstance(value, str) or "\0" in value:
+            raise TypeError(
+                f"{what} has {shortened(repr(value))}, and of Python's objects HDF5 holds texts "
+                "without zeros alone; for what is missing, _fillna('') gives one"
+            )
 
 
 def _in_open_file(path: str, name: str, shape: tuple[int, ...]) -> H5pySource | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import warnings
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +76,8 @@ class ZarrSource(ArrayLike):
         super().__init__(array, f"zarr {path}", not array.read_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.file is not None:
+            self.file.check()
         return _unpickled, (self.array, self.shape)
 
     @property
@@ -126,6 +129,8 @@ class ZarrSource(ArrayLike):
             return self.array[key]
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
+        if self.file is not None:
+            self.file.check_process()
         with self._named_in_errors("written"):
             super()._put(asked, value)
 
@@ -134,7 +139,7 @@ class ZarrSource(ArrayLike):
         """Name the array in an error: what unpacks a broken chunk raises what it likes."""
         try:
             yield
-        except OSError:
+        except (OSError, MemoryError):
             raise
         except Exception as error:
             raise ValueError(
@@ -156,12 +161,14 @@ class ZarrSource(ArrayLike):
     def growing(self, count: int) -> Resized:
         """Begin to add rows."""
         self._check()
+        if self.file is not None:
+            self.file.check_process()
         if not self.shape:
             raise self.no_growth("it has no rows")
         zarr = import_library("zarr", "dataview[zarr]")
         # Anew, since rows may have been added since: an array remembers the length that it had.
         array, file = zarr.open_array(self.array.store, path=self.array.path, mode="r+"), self.file
-        return Resized(array, count, lambda: ZarrSource(array, file))
+        return Resized(array, count, lambda: ZarrSource(array, file), lambda: _consolidate(array))
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
@@ -180,6 +187,25 @@ class ZarrSource(ArrayLike):
                 self, weakref.ref(store), path, lambda held: _opened(held, path, mode, shape)
             )
         return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
+
+
+def _consolidate(array: Any) -> None:
+    """Have the groups above an array know its length, if they have the metadata of all members."""
+    zarr = import_library("zarr", "dataview[zarr]")
+    store, version = array.store, array.metadata.zarr_format
+    parts = array.path.split("/")
+    for count in range(len(parts)):
+        above, name = "/".join(parts[:count]), "/".join(parts[count:])
+        try:
+            group = zarr.open_group(store, path=above, mode="r+", zarr_format=version)
+        except (OSError, ValueError):  # there is no group
+            continue
+        known = group.metadata.consolidated_metadata
+        noted = known and known.flattened_metadata.get(name)
+        if noted and getattr(noted, "shape", None) != array.shape:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of version 3, which does not specify them yet
+                zarr.consolidate_metadata(store, path=above, zarr_format=version)
 
 
 def _unpickled(array: Any, shape: tuple[int, ...]) -> ZarrSource:

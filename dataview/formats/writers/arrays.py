@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.errors import import_library, shortened
-from dataview.formats.arrays import is_zarr_alone
+from dataview.errors import import_library
+from dataview.formats.arrays import check_texts, is_zarr_alone
 from dataview.formats.layout import (
     NAME,
     Leaf,
@@ -293,22 +293,11 @@ def _fill_hdf5(made: Mapping[str, Any], job: Job, check: Callable[[], None]) -> 
         if block.dtype.kind == "O":
             if leaf.at in masked:  # which says that there is nothing
                 block = np.where(is_present(block), block, "")
-            _check_texts(leaf, block)
+            check_texts(block, f"field {leaf.name!r}" if leaf.name else "the view")
         made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
         check()
 
     job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
-
-
-def _check_texts(leaf: Leaf, block: np.ndarray) -> None:
-    """Raise if an object is no text."""
-    for value in block.flat:
-        if type(value) is not str or "\0" in value:
-            what = f"field {leaf.name!r}" if leaf.name else "the view"
-            raise TypeError(
-                f"{what} has {shortened(repr(value))}, and of Python's objects HDF5 holds texts "
-                "without zeros alone; for what is missing, _fillna('') gives one"
-            )
 
 
 # --- zarr ----------------------------------------------------------------------------------------
