@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from subprocess import PIPE, Popen
 
@@ -16,7 +17,7 @@ import zarr
 import dataview as dv
 import files
 from children import printed
-from dataview.formats import FORMATS, overview
+from dataview.formats import FORMATS, handles, overview
 from dataview.formats.table import ABILITIES
 from dataview.index import gather, slabs
 from dataview.index.sizes import sizes
@@ -127,6 +128,11 @@ def test_an_unknown_option_is_told(group):
         dv.open(group, chunk=3)
     with pytest.raises(ValueError, match="mode is 'r'"):
         dv.open(group, "a")
+    with pytest.raises(ValueError, match=r"mode 'r' only reads: open with 'r\+', or leave lock="):
+        dv.open(group, lock="refuse")
+    dv.open(group, lock="wait")
+    with pytest.raises(TypeError, match=rf"follow= is about lines of text, and .*{group.name}"):
+        dv.open(group, follow=1.0)
     with pytest.raises(ValueError, match="lock is one of"):
         dv.open(group, lock="no")
     with pytest.raises(ValueError, match=r"did you mean .refuse.\?"):
@@ -329,6 +335,22 @@ def test_a_closed_view_says_so(group):
     assert x._shape() == (9, 4)
 
 
+ARRAYS = [files.npy, files.tensors, files.matlab_5, files.matlab_7, files.netcdf_3, files.netcdf_4]
+TABLES = [files.csv, files.json_lines, files.sqlite_table, files.parquet, files.feather]
+MEDIA = [files.text_lines, files.pictures, files.sounds, files.shard_tar, files.shard_zip]
+
+
+@pytest.mark.parametrize("make", [*GROUPS.values(), *ARRAYS, *TABLES, *MEDIA])
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_a_closed_view_is_not_pickled(make, tmp_path):
+    d = dv.open(make(tmp_path))
+    sent = pickle.dumps(d)
+    d._close()
+    with pytest.raises(ValueError, match=r"was closed, .*open it again"):
+        pickle.dumps(d)
+    assert pickle.loads(sent)._fields() == d._fields()
+
+
 def test_a_file_that_is_closed_can_be_removed_and_written_anew(tmp_path):
     path = hdf5(tmp_path)
     with dv.open(path) as d:
@@ -385,9 +407,46 @@ def test_a_forked_process_reads_on(group):
     assert found == [str(X.sum())] * 5
 
 
-def test_a_forked_process_does_not_use_a_file_that_is_written(tmp_path):
+def test_a_forked_process_does_not_use_an_hdf5_file_that_is_written(tmp_path):
     found = printed("-W", "ignore", "-c", FORKED, hdf5(tmp_path), "r+").splitlines()
     assert len(found) == 5 and all("forked from" in line for line in found)
+
+
+@pytest.mark.parametrize("name", ["zarr 2", "zarr 3", "folder", "sharded"])
+def test_a_forked_process_reads_other_files_that_are_written(tmp_path, name):
+    path = (GROUPS | {"sharded": files.zarr_sharded})[name](tmp_path)
+    found = printed("-W", "ignore", "-c", FORKED, path, "r+").split()
+    assert found == [str(X.sum())] * 5
+
+
+FORKED_WRITER = """
+import os, sys
+import dataview as dv
+
+view = dv.open(sys.argv[1], "r+")
+if not os.fork():
+    rows = {"x": [[0] * 4], "part": {"y": [0]}}
+    for write in (view.x.__setitem__, lambda *given: view._append(rows)):
+        try:
+            write(0, 9)
+        except ValueError as error:
+            print(error, flush=True)
+    os._exit(0)
+os.wait()
+print(view.x[0, 1]())
+"""
+
+
+@pytest.mark.parametrize("name", ["zarr 2", "zarr 3"])
+def test_a_forked_process_does_not_write_to_a_group_of_its_parent(tmp_path, name):
+    *told, last = printed("-W", "ignore", "-c", FORKED_WRITER, GROUPS[name](tmp_path)).splitlines()
+    assert len(told) == 2 and all("only that one may write it" in line for line in told)
+    assert last == "1.0"
+
+
+def test_a_file_that_another_process_writes_is_only_read(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.h5: swmr=True reads .* got 'r\+'; to write"):
+        dv.open(hdf5(tmp_path), "r+", swmr=True)
 
 
 GROWING = """
@@ -474,6 +533,26 @@ def test_a_second_writer_is_refused(lockable):
     assert sorted(os.listdir(folder)) == before
 
 
+def test_a_view_that_waits_is_opened_when_the_other_is_closed(lockable, monkeypatch):
+    first, begun = dv.open(lockable, "r+", lock="refuse"), threading.Event()
+    flock = handles.fcntl.flock
+
+    def told(handle, how):
+        if how == handles.fcntl.LOCK_EX:
+            begun.set()
+        flock(handle, how)
+
+    monkeypatch.setattr(handles.fcntl, "flock", told)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(dv.open, lockable, "r+", lock="wait")
+        assert begun.wait(60) and not waiting.done()
+        first._close()
+        second = waiting.result(60)
+    with pytest.raises(BlockingIOError):
+        dv.open(lockable, "r+", lock="refuse")
+    second._close()
+
+
 LOCKED = """
 import os, sys
 import dataview as dv
@@ -556,6 +635,15 @@ def test_texts_enums_and_records_are_read_as_such(tmp_path):
     assert d.table.b().tolist() == [2.5]
     again = pickle.loads(pickle.dumps(d.texts))
     assert again().tolist() == ["a", "é", ""]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "a\0b"])
+def test_only_texts_are_written_to_texts(tmp_path, wrong):
+    with dv.open(odd(tmp_path), "r+") as d:
+        d.texts[2] = "ü"
+        with pytest.raises(TypeError, match=r"written to odd\.h5/texts has .*HDF5 holds texts"):
+            d.texts[1:] = np.array(["x", wrong], object)
+        assert d.texts().tolist() == ["a", "é", "ü"]
 
 
 UNREAD = LOST.keys() - {"empty"}  # an empty group has nothing to be read

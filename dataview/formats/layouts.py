@@ -24,7 +24,7 @@ from dataview.formats.parts import (
     place_of,
     text_of_saved,
 )
-from dataview.formats.table import FORMATS, named, opened, recognised
+from dataview.formats.table import FORMATS, Format, named, opened, recognised
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 from dataview.sources import Place, is_url, local_path, shown
@@ -34,6 +34,9 @@ LAYOUTS = {"fields": "folder", "files": "media", "parts": None}
 
 READ_WHOLE = frozenset({"csv", "json", "json lines", "lines", "archive"})
 """The formats of which a file is read from its first to its last byte to know its rows."""
+
+OF_LINES = frozenset({"csv", "json", "json lines", "lines", "listed", "media"})
+"""The formats whose files may have lines of text; decoders of a user's own read any files."""
 
 
 def laid_out(
@@ -172,15 +175,34 @@ def _followed(
         raise TypeError("follow= takes the path of one file, without layout= and partition=")
     if format not in (None, "lines", "txt"):
         raise TypeError(f"follow= is about lines of text, and the format is {format!r}")
+    if format is None and (kind := _no_lines(path)):
+        raise TypeError(
+            f"follow= is about lines of text, and {path!r} is of the format {kind!r}; leave "
+            "follow= out, or if it has lines of text, give format='lines'"
+        )
     if wrong := sorted(options.keys() - {"encoding", "errors"}):
         raise unknown_option(wrong[0], ["encoding", "errors"], f"open of {path!r} with follow=")
     return follow(path, seconds, **options)
+
+
+def _no_lines(path: str) -> str | None:
+    """Return the format of a file whose data are no lines of text, None if they may be."""
+    try:
+        found = recognised(path)
+    except ValueError:  # of no format: a log, say
+        return None
+    name = _name(found)
+    return None if name in OF_LINES and not path.endswith(".gz") else name
+
+
+def _name(found: Format) -> str:
+    """Return the name of a format."""
+    return next(name for name, row in FORMATS.items() if row is found)
 
 
 def _name_of(format: str | None, parts: Listing | None, noted: str, manifest: bool | None) -> str:
     """Return the format of parts: the given one, or what is noted, or that of the first one."""
     if format is None and parts is not None:
         format = noted_format(noted, manifest)
-        row = recognised(parts.path(0)) if format is None else None
-        return format or next(name for name, found in FORMATS.items() if found is row)
+        return format or _name(recognised(parts.path(0)))
     return "npy" if format is None else named(format)

@@ -54,7 +54,13 @@ class Opening:
     closed: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Opening, (self.path, self.claim)
+        return Opening, (self.path, self.held)
+
+    @property
+    def held(self) -> Any:
+        """The claim, as a pickle has it: there is none of what was closed."""
+        self.check()
+        return self.claim
 
     def check(self) -> None:
         """Raise if it was closed."""

@@ -42,6 +42,11 @@ INTERNAL = frozenset({"CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Net
 
 def open_hdf5(path: str, mode: str, claim: Claim | None = None, swmr: bool = False) -> Node:
     """Return the record of an HDF5 file: its groups, shapes, dtypes and attributes are read."""
+    if swmr and mode != "r":
+        raise ValueError(
+            f"{path}: swmr=True reads a file while another process writes it, with mode 'r'; got "
+            f"{mode!r}; to write in this way, open it with h5py and set its swmr_mode"
+        )
     return record_of(Groups, path, mode, claim, swmr)
 
 

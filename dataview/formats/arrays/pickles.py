@@ -40,7 +40,7 @@ class PickleSource(Source):
         self.shape, self.dtype = (len(self.ends) - 1,), np.dtype(object)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PickleSource, (self.raw.path, self.raw.opening.claim, self.raw.state)
+        return PickleSource, (self.raw.path, self.raw.opening.held, self.raw.state)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return the objects that the index selects, loaded now."""

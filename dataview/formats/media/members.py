@@ -66,7 +66,7 @@ class Archive:
         self.facts = np.array([one[1:] for one in listed], np.int64).reshape(-1, 5)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Archive, (self.path, self.opening.claim, self.raw.state)
+        return Archive, (self.path, self.opening.held, self.raw.state)
 
     def _checked(self, listed: Iterator[Found]) -> list[Found]:
         """Return the files of an archive, or raise an error that names it."""

@@ -57,7 +57,7 @@ class Database:
         self._all: weakref.WeakSet[_Connection] = weakref.WeakSet()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Database, (self.path, self.opening.claim, (self.state, self.log))
+        return Database, (self.path, self.opening.held, (self.state, self.log))
 
     def size(self) -> int:
         """Return how many bytes there are of what is read."""

@@ -64,7 +64,7 @@ class JsonArray(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         file = self.file
-        own = file.path, file.opening.claim, file.state, self.form
+        own = file.path, file.opening.held, file.state, self.form
         return _reopened, own, {"fills": self.fills, "names": self.names}
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:

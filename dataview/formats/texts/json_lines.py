@@ -112,7 +112,7 @@ class JsonTable(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raw = self.raw
-        return JsonTable, (raw.path, raw.opening.claim, self.rows_settled, self.form, raw.state)
+        return JsonTable, (raw.path, raw.opening.held, self.rows_settled, self.form, raw.state)
 
     @functools.cached_property
     def leaves(self) -> dict[Name, Leaf]:

@@ -82,7 +82,7 @@ class LineTable(Table):
         super().__init__(os.path.basename(path), starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LineTable, (self.raw.path, self.raw.opening.claim, *self.options, self.raw.state)
+        return LineTable, (self.raw.path, self.raw.opening.held, *self.options, self.raw.state)
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return the lines of some groups."""

@@ -90,7 +90,7 @@ class TextBytes:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = self.path, self.opening.claim, self.state, self.most_times
+        own = self.path, self.opening.held, self.state, self.most_times
         return type(self), own
 
     @property
@@ -223,7 +223,7 @@ class TextFile(TextBytes):
         self.is_copied = self.is_packed or self.encoding != "utf-8"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TextFile, (self.path, self.opening.claim, self.encoding, self.state)
+        return TextFile, (self.path, self.opening.held, self.encoding, self.state)
 
     @property
     def begin(self) -> int:
