@@ -54,8 +54,8 @@ class OpenFile:
         if self.mode != "r" and self.process != os.getpid():
             raise ValueError(
                 f"{self.path} was opened with mode {self.mode!r} by the process that this one was "
-                "forked from, and only that one may write it, or, of HDF5, read it; open it with mode "
-                "'r'"
+                "forked from, and only that one may write it, or, of HDF5, read it; open it with "
+                "mode 'r'"
             )
 
     def check_place(self) -> None:

@@ -255,7 +255,8 @@ def _check_chunks(path: str, chunks: Any, leaves: Sequence[Leaf]) -> None:
             what = f"field {leaf.name!r}" if leaf.name else "the view"
             raise ValueError(
                 f"{path}: with chunks={chunks!r}, a chunk of {what} would have {size} bytes; "
-                f"chunks are read and written as a whole, and have at most {most} here; give fewer rows"
+                f"chunks are read and written as a whole, and have at most {most} here; give fewer "
+                "rows"
             )
 
 

@@ -37,7 +37,6 @@ _WRITING = threading.RLock()
 so two threads that write different places of one chunk would lose one of the changes."""
 
 
-
 def _begin_anew() -> None:
     """Have a lock of its own in a forked process: a thread that it lacks may have held this one."""
     global _WRITING
