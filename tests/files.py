@@ -2,8 +2,10 @@
 
 import contextlib
 import gzip
+import importlib
 import io
 import json
+import pickle
 import sqlite3
 import tarfile
 import zipfile
@@ -87,6 +89,18 @@ def json_lines(folder):
 def json_lines_packed(folder):
     path = folder / "a.ndjson.gz"
     path.write_bytes(gzip.compress(json_lines(folder).read_bytes(), mtime=0))
+    return path
+
+
+def json_array(folder):
+    rows = [{"n": n, "at": [n, 0.5], "text": "é" * n, "none": None} for n in range(10)]
+    (folder / "a.json").write_text(json.dumps(rows), "utf-8")
+    return folder / "a.json"
+
+
+def json_array_packed(folder):
+    path = folder / "a.json.gz"
+    path.write_bytes(gzip.compress(json_array(folder).read_bytes()))
     return path
 
 
@@ -317,6 +331,12 @@ VARIABLES = {
 }
 
 
+def tensors_of_torch(folder):
+    torch = importlib.import_module("torch")
+    torch.save({"w": torch.ones(3, 4), "steps": [1, torch.arange(3)]}, folder / "state.pt")
+    return folder / "state.pt"
+
+
 def matlab_5(folder):
     scipy.io.savemat(folder / "five.mat", VARIABLES)
     return folder / "five.mat"
@@ -415,6 +435,23 @@ def pictures(folder):
     for name in ("a.png", "b.jpg", "label/c.gif", "label/d.tif"):
         picture.save(path / name)
     return path
+
+
+def listed(folder):
+    """A list of pictures beside it, in a folder."""
+    path = folder / "listed"
+    path.mkdir()
+    for number in range(3):
+        Image.fromarray(X.astype("u1")).save(path / f"{number}.png")
+    (path / "a.lst").write_text('# path, label\n0.png 0\n"1.png" 1\n2.png 1\n')
+    return path
+
+
+def pickles(folder):
+    samples = [(n, {"x": [0.5] * n}, "text", b"bytes", None) for n in range(5)]
+    raw = b"".join(pickle.dumps(one, n) for n, one in enumerate(samples))
+    (folder / "a.pkl").write_bytes(raw)
+    return folder / "a.pkl"
 
 
 def sounds(folder):

@@ -43,6 +43,9 @@ SEEDS = {
     "folder": [files.npy_folder],
     "lines": [files.text_lines, files.text_lines_packed],
     "json lines": [files.json_lines, files.json_lines_packed],
+    "json": [files.json_array, files.json_array_packed],
+    "listed": [files.listed],
+    "chainer-pickle": [files.pickles],
     "csv": [files.csv, files.csv_of_excel, files.csv_packed],
     "sqlite": [files.sqlite_table, files.sqlite_keyed],
     "archive": [files.shard_tar, files.shard_zip],
@@ -58,6 +61,15 @@ SEEDS = {
     "hdf5": [files.hdf5, files.hdf5_newest, files.pytables, files.matlab_7, files.netcdf_4],
 }
 """The formats, each with functions that make the files whose bytes are changed."""
+
+OF_CLIENTS = {"torch": [files.tensors_of_torch]}
+"""Formats whose libraries not everybody has."""
+
+OPTIONS = {"chainer-pickle": {"format": "chainer-pickle"}}
+"""What says the format of files that do not tell it."""
+
+INSIDE = {"listed": "a.lst"}
+"""The file that is opened in a folder that belongs together."""
 
 IN_C = {"hdf5", "parquet"}
 """These are read by a library in C or C++ that crashes at some broken files; HDF5 may never end."""
@@ -127,10 +139,10 @@ def read_a_little(view, depth=0):
         view()
 
 
-def opened(path):
+def opened(name, path):
     """What comes of opening and reading: 'read', or the name of a clean error."""
     try:
-        with dv.open(path) as view:
+        with dv.open(path / INSIDE.get(name, ""), **OPTIONS.get(name, {})) as view:
             try:
                 read_a_little(view)
             except CLEAN as error:
@@ -162,7 +174,7 @@ def process(name, start, stop, seed):
     with tempfile.TemporaryDirectory() as folder:
         originals = pathlib.Path(folder) / "originals"
         originals.mkdir()
-        seeds = [make(originals) for make in SEEDS[name]]
+        seeds = [make(originals) for make in (SEEDS | OF_CLIENTS)[name]]
         for number in range(start, stop):
             chance = random.Random(f"{name} {seed} {number}")
             original = chance.choice(seeds)
@@ -172,7 +184,7 @@ def process(name, start, stop, seed):
             print(number, end=" ", flush=True)
             faulthandler.dump_traceback_later(SECONDS, exit=True)
             try:
-                told = opened(place / original.name)
+                told = opened(name, place / original.name)
             except Exception as error:
                 told = f"unclean: {where(error)} {type(error).__name__}: {error}"
             faulthandler.cancel_dump_traceback_later()
@@ -222,7 +234,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--format", choices=SEEDS, action="append")
+    parser.add_argument("--format", choices=SEEDS | OF_CLIENTS, action="append")
     parser.add_argument("--process", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.process:

@@ -925,7 +925,13 @@ def test_pickles_are_not_loaded_before_they_are_read(tmp_path):
         dv.open(path, format="chainer-pickle")
 
 
-@pytest.mark.parametrize("name", fuzz_openers.SEEDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *fuzz_openers.SEEDS,
+        *(pytest.param(name, marks=pytest.mark.clients) for name in fuzz_openers.OF_CLIENTS),
+    ],
+)
 def test_broken_files_give_clean_errors(name):
     _, problems = fuzz_openers.fuzzed(name, 300)
     assert fuzz_openers.ours(name, problems) == []

@@ -95,7 +95,10 @@ class Images(Decoder):
                 )
             if self.upright and _orientation(image) != 1:
                 image = import_library("PIL.ImageOps", "dataview[images]").exif_transpose(image)
-            image.load()
+            try:
+                image.load()
+            except MemoryError:  # which Pillow raises for data that are broken, too
+                raise ValueError("it is broken, or there is no room for its pixels") from None
             return np.asarray(image if image.mode == wanted else image.convert(wanted))
 
 
