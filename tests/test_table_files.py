@@ -3,6 +3,7 @@
 import copy
 import datetime
 import decimal
+import json
 import operator
 import os
 import pickle
@@ -202,6 +203,36 @@ def test_gaps_among_floats_of_lists_count_in_no_statistic(write, tmp_path):
     for d in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
         assert (d.f._mean()(), d.f._max()(), d.f._median()()) == (2.0, 2.5, 2.0)
         assert d.f._sum(axis=1)().tolist() == [1.5, 0, 0, 2.5]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl"])
+@pytest.mark.parametrize("rows", [None, 2])
+def test_gaps_inside_of_lists_are_saved_as_gaps(suffix, rows, write, tmp_path):
+    lists = {
+        "i": [[1, None, 3], [], None, [4], [None]],
+        "f": [[1.5, None], None, [2.5], [], [None]],
+        "whole": [[1], [2, 3], [], [4], None],
+        "deep": [[[1, None], []], [], [[None]], [[2]], []],
+    }
+    table = pa.table({"n": range(5)} | lists)
+    for d in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
+        for name in ("i", "f", "whole", "deep"):
+            assert pa.array(d._field(name)[[1, 0, 3]]).to_pylist() == [
+                lists[name][row] or [] for row in (1, 0, 3)
+            ]
+        d._save(tmp_path / f"b{suffix}", **({"chunks": rows} if suffix != ".jsonl" else {}))
+        if suffix == ".jsonl":
+            found = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+        elif suffix == ".parquet":
+            found = pq.read_table(tmp_path / "b.parquet").to_pylist()
+        else:
+            found = pa.feather.read_table(tmp_path / "b.feather").to_pylist()
+        for name, expected in lists.items():
+            assert [row[name] for row in found] == expected, name
+        again = dv.open(tmp_path / f"b{suffix}")
+        assert again.i._sum()() == 8
+        if suffix != ".jsonl":  # whose numbers with gaps are floats
+            assert again.i_mask().tolist() == d.i_mask().tolist()
 
 
 PICKLED = [lambda d: d, lambda d: pickle.loads(pickle.dumps(d)), lambda d: copy.deepcopy(d[:])]

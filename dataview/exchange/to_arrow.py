@@ -14,6 +14,7 @@ from dataview.compute import rows_of
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, own, table_of
 from dataview.plan.build import keyed
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -126,10 +127,13 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
     if isinstance(column.values, _Labelled):
         codes = np.where(column.present, column.values.codes, MISSING)
         return _column(column.values._replace(codes=codes), pyarrow)
-    whole = _column(column.values, pyarrow)
+    whole, present = _column(column.values, pyarrow), column.present
     compute = import_library("pyarrow.compute", "dataview[arrow]")
+    if isinstance(column.values, Ragged) and column.values.leaf().has_gaps:
+        # The mask of rows tells of gaps inside of them, too; rows with values are no gaps.
+        present = present | (compute.list_value_length(whole).to_numpy() > 0)
     nothing = pyarrow.scalar(None, whole.type)
-    return compute.if_else(pyarrow.array(column.present), whole, nothing)
+    return compute.if_else(pyarrow.array(present), whole, nothing)
 
 
 def _column(part: Any, pyarrow: Any) -> Any:
@@ -143,6 +147,8 @@ def _column(part: Any, pyarrow: Any) -> Any:
             inner: Any = rows.values.rows(places)
         else:
             inner, _ = rows.gathered(rows_of)
+            if (present := present_in(rows.values)) is not None:
+                inner = Gapped(inner, rows.over(present).gathered(rows_of)[0])
         return pyarrow.LargeListArray.from_arrays(layout.offsets, _column(inner, pyarrow))
     if isinstance(part, _Labelled):
         codes = pyarrow.array(part.codes.astype(np.int32), mask=part.codes == MISSING)

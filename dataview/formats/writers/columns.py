@@ -17,7 +17,8 @@ from dataview.compute import evaluate, making_together
 from dataview.errors import shortened
 from dataview.formats.layout import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
-from dataview.plan.gaps import MASK_OF
+from dataview.plan.build import keyed
+from dataview.plan.gaps import MASK_OF, present_in
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
 from dataview.tables import known_labels
@@ -94,6 +95,25 @@ class Columns:
         offsets = np.concatenate([[0], np.cumsum(self.block(at, start, stop))]).astype(np.int64)
         self.done[at] = first + int(offsets[-1])
         return offsets, first
+
+    def gaps_of_lists(
+        self, entry: Mapping[str, Any], offsets: np.ndarray, first: int, present: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return where lists have values, and which rows are lists; None where all are.
+
+        The mask of rows tells of gaps inside of lists, too; a row with values is a list.
+        """
+        values = entry["values"]
+        leaf = values
+        while leaf["kind"] == "ragged":
+            leaf = leaf["values"]
+        there = present_in(self.leaves[leaf["at"]].node) if leaf["kind"] == "array" else None
+        if there is None:
+            return None, present
+        rows = None if present is None else present | (np.diff(offsets) > 0)
+        if leaf is not values:
+            return None, rows
+        return evaluate(keyed(there, slice(first, first + int(offsets[-1])))), rows
 
     def block(self, at: str, start: int, stop: int) -> np.ndarray:
         """Return some rows of an array."""

@@ -97,7 +97,8 @@ class _Rows(Columns):
             return self.objects(entry["fields"], start, stop)
         if entry["kind"] == "ragged":
             offsets, first = self.lists(entry, start, stop)
-            inner = self._values(entry["values"], first, first + int(offsets[-1]))
+            there, present = self.gaps_of_lists(entry, offsets, first, present)
+            inner = self._values(entry["values"], first, first + int(offsets[-1]), there)
             texts = _in_lists(inner, offsets.tolist())
         else:
             texts = self._elements(entry["at"], start, stop)

@@ -110,11 +110,12 @@ class _Columns(Columns):
         if entry["kind"] == "record":
             arrays, fields = self._members(entry["fields"], start, stop)
             return pyarrow.StructArray.from_arrays(arrays, fields=fields)
-        gaps = None if present is None else pyarrow.array(~present)
         if entry["kind"] == "ragged":
             offsets, first = self.lists(entry, start, stop)
-            values = self._column(entry["values"], first, first + int(offsets[-1]), None)
-            kind = pyarrow.large_list(_field("element", values.type))
+            inner, present = self.gaps_of_lists(entry, offsets, first, present)
+            gaps = None if present is None else pyarrow.array(~present)
+            values = self._column(entry["values"], first, first + int(offsets[-1]), inner)
+            kind = pyarrow.large_list(_field("element", values.type, inner is not None))
             return pyarrow.LargeListArray.from_arrays(offsets, values, type=kind, mask=gaps)
         block = self.block(entry["at"], start, stop)
         meta = entry.get("meta", {})
