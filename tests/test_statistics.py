@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import pickle
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from counting import Rows
+from counting import Counting, Rows
 from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
@@ -896,3 +897,76 @@ def test_what_leaves_the_range_on_the_way_is_found_beside_nan_and_infinity(axis,
         expected = wide.astype(float)
     np.testing.assert_allclose(found, expected, 1e-12)
     assert np.isfinite(found[0]) or kind == "var"
+
+
+# ---------------------------------------------------------------- axes in another order
+
+
+TURNED = {
+    "whole": lambda v: v,
+    "part": lambda v: v[1:, ::-1],
+    "rows": lambda v: v[[2, 0, 1]],
+    "split": lambda v: v._reshape(len(v) // 2, 2, *v._shape()[1:]),
+}
+
+
+@examples(400)
+@given(st.data())
+def test_statistics_of_axes_in_another_order_are_numpys(data):
+    shape = data.draw(st.sampled_from([(4, 3), (6, 1, 2), (4, 3, 2)]))
+    dtype = data.draw(st.sampled_from(["f4", "f8", "i2", "?", "O", "c8"]))
+    whole = plain(shape, dtype)
+    taken = data.draw(st.sampled_from(list(TURNED)))
+    array = TURNED[taken](dv.View(whole))()
+    order = data.draw(st.permutations(range(array.ndim)))
+    others = [] if dtype in ("O", "c8") else ["median", "quantile", "nanmin", "nanmean"]
+    kind = data.draw(st.sampled_from([*KINDS, *others]))
+    options = data.draw(options_of(kind, array.ndim))
+    options.pop("ddof", None)
+    if kind == "quantile":
+        options["q"] = data.draw(st.sampled_from([0.5, [0.25, 1], [[0.1], [0.9]]]))
+    if options["axis"] == () or (dtype, kind) in [("?", "quantile"), ("O", "std")]:
+        return
+    computed = TURNED[taken](dv.View(lambda number: whole[number], _length=len(whole))._probe())
+    turned, model = computed._transpose(*order), array.transpose(order)
+    with parts_of(data.draw(st.sampled_from([1 << 22, 1, 40]))), silence():
+        expected, refusal = attempt(lazily(kind, **options), model)
+        if refusal is not None:
+            with pytest.raises(public_class(refusal)):
+                evaluated(lazily(kind, **options)(turned))
+            return
+        view = lazily(kind, **options)(turned)
+        got = view()
+    assert view._shape() == np.shape(expected)
+    if dtype == "O" or kind in others:
+        floats = [np.asarray(value).astype(float) for value in (got, expected)]
+        assert np.allclose(*floats, equal_nan=True)
+        assert as_array(got).dtype == as_array(expected).dtype or dtype == "O"
+        return
+    check_statistic(model, kind, options, got, expected)
+
+
+def test_statistics_of_transposed_rows_are_read_row_by_row():
+    a = np.arange(40.0).reshape(10, 4)
+    rows = Counting(lambda number: a[number])
+    turned = rows.probed(10)._transpose()
+    with parts_of(64):
+        assert turned._sum(axis=0)[:2]().tolist() == [6, 22]
+        assert rows.asked == [0, 1]
+        rows.asked.clear()
+        mean, std = turned[:, 2:]._mean(axis=1), turned[:, 2:]._std(axis=1)
+        both = dv.evaluate(mean, std)
+    assert rows.asked == list(range(2, 10))
+    assert_same(both[0], a[2:].mean(axis=0))
+    assert_same(both[1], a[2:].std(axis=0))
+
+
+def test_few_parts_are_held_of_statistics_with_many_values():
+    rows = dv.View(lambda number: np.full(400_000, number), _length=100)._probe()
+    tracemalloc.start()
+    try:
+        total = rows._sum(axis=0)
+        assert total[0]() == 4950
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()

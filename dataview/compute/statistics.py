@@ -27,15 +27,32 @@ from dataview.compute.reductions import (
     of_one_axis,
     result_dtype,
 )
-from dataview.compute.ways import Cut, memory_of, parts_of, reuses, rows_of_request, table_of
+from dataview.compute.ways import (
+    Cut,
+    aliases,
+    memory_of,
+    parts_of,
+    reuses,
+    rows_of_request,
+    table_of,
+)
 from dataview.errors import RaggedError, StreamError, warn
-from dataview.index import Index
+from dataview.index import Index, is_identity
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, stored
 from dataview.plan.guards import check_array, check_ends
-from dataview.plan.kinds import Elementwise, Reduction, Sampled, known_dtype, known_shape, size_of
-from dataview.plan.layout import reshaped
-from dataview.plan.node import DType, Evaluate, Node, Shape
+from dataview.plan.kinds import (
+    Elementwise,
+    Reduction,
+    Sampled,
+    Select,
+    Stored,
+    known_dtype,
+    known_shape,
+    size_of,
+)
+from dataview.plan.layout import axes_of_source, reshaped, transposed
+from dataview.plan.node import DType, Evaluate, Node, Shape, told_of_reduced
 from dataview.plan.operations import NumpyFunction
 from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
 from dataview.plan.symbols import deferring
@@ -44,6 +61,9 @@ from dataview.sources import REUSED, ArraySource, Memo, give_back, made_so_far, 
 
 WINDOW = 64
 """How many parts are computed before they are combined, which bounds the memory of a pass."""
+
+LEAST_WINDOW, WINDOW_VALUES = 4, 1 << 22
+"""Of statistics with many values fewer parts are computed: these have so many values together."""
 
 LONG = 4
 """From so many nested statistics on, a small operand is kept for the next one."""
@@ -85,9 +105,7 @@ def _in_single_precision(kind: str, node: Node, *how: Any) -> Node:
     return cast(of_all(kind, cast(node, np.float32), *how), known_dtype(node))
 
 
-def of_array(
-    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
-) -> Reduction:
+def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
     shape = _lengths(node)
     check_ends(node, kind)
@@ -96,14 +114,65 @@ def of_array(
         _check_one_pass(kind, axes)
     if kind == "quantile":
         dtype = quantile_dtype(shape, axes, known_dtype(node), options)
-        return Reduction(kind, node, axes, keepdims, options, dtype)
+        return _in_order(kind, node, axes, keepdims, options, dtype)
     if "arg" in kind and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
     if not KINDS[kind].of_empty and kind not in AVERAGES:
         for number in axes:
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
-    return Reduction(kind, node, axes, keepdims, options, _dtype_of(kind, node))
+    return _in_order(kind, node, axes, keepdims, options, _dtype_of(kind, node))
+
+
+def _in_order(
+    kind: str,
+    node: Node,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    options: dict[str, Any],
+    dtype: DType,
+) -> Node:
+    """Return a statistic; of a part with axes in another order than in its source, as of this one.
+
+    So a transpose is read as it lies in its file, in blocks of rows.
+    """
+    order = _better_order(kind, node, axes)
+    if order is None:
+        return Reduction(kind, node, axes, keepdims, options, dtype)
+    turned = transposed(node, order)
+    assert isinstance(turned, Select)
+    if is_identity(turned.index, known_shape(turned.node)):
+        turned = turned.node
+    own = tuple(sorted(order.index(axis) for axis in axes))
+    found: Node = Reduction(kind, turned, own, keepdims, options, dtype)
+    lead = np.ndim(options.get("q", 0))
+    have = [axis for axis in order if keepdims or axis not in axes]
+    back = [lead + have.index(axis) for axis in sorted(have)]
+    told, meta = told_of_reduced(node, axes, keepdims, lead - len(axes) * (not keepdims), dtype)
+    found = transposed(found, [*range(lead), *back])
+    found._fields, found.meta = told, meta
+    return found
+
+
+def _better_order(kind: str, node: Node, axes: tuple[int, ...]) -> list[int] | None:
+    """Return the axes of a part in the order of its source, None if it is read as it is.
+
+    So are memory, a file that is transposed itself, and sources of long rows; and positions among
+    elements that would be counted in another order.
+    """
+    if type(node) is not Select or aliases(node):
+        return None
+    order, shape = axes_of_source(node.index), node.index.shape
+    taken = [axis for axis in order if axis in axes]
+    if order == sorted(order) or ("arg" in kind and taken != sorted(taken)):
+        return None
+    if isinstance(node.node, Stored):
+        source, turned = node.node.source, transposed(node, order)
+        assert isinstance(turned, Select)
+        if source.slow_axis(node.index)[0] == 0 != source.slow_axis(turned.index)[0]:
+            return None
+    now, then = (size_of(shape) // max(1, shape[axis]) for axis in (0, order[0]))
+    return order if then <= max(now, sizes.part_bytes // known_dtype(node).itemsize) else None
 
 
 def _dtype_of(kind: str, node: Node) -> DType:
@@ -297,8 +366,15 @@ def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
     groups: dict[Any, list[Reduction]] = {}
     for node in wanted:
         if node.taken is None:
-            groups.setdefault((id(node.node), node.axes), []).append(node)
+            groups.setdefault((_data_of(node.node), node.axes), []).append(node)
     return list(groups.values())
+
+
+def _data_of(node: Node) -> Any:
+    """Return what is equal for nodes of the same data."""
+    if type(node) is Select:
+        return id(node.node), node.index.shape, node.index.maps
+    return id(node)
 
 
 def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
@@ -417,7 +493,9 @@ def _values_of(
     if len(grid) == 1:
         return of_block(None)
     if not is_alone:
-        totals = _streamed(of_block, grid, errors)
+        values = sum(size_of(known_shape(other)) for one in wanted for other in one.statistics)
+        window = min(WINDOW, max(LEAST_WINDOW, WINDOW_VALUES // max(1, values)))
+        totals = _streamed(of_block, grid, window, errors)
         return [
             _of_totals(one.statistics, states, errors)
             for one, states in zip(wanted, totals, strict=True)
@@ -459,11 +537,11 @@ def _of_block(
 
 
 def _streamed(
-    states_of: Callable[[Cut], list[States]], grid: list[Cut], errors: FloatErrors
+    states_of: Callable[[Cut], list[States]], grid: list[Cut], window: int, errors: FloatErrors
 ) -> list[States]:
     """Return the parts of all blocks, combined in the order of the rows."""
     totals: list[States] = []
-    for several in run_in_windows(states_of, grid, WINDOW, "statistics"):
+    for several in run_in_windows(states_of, grid, window, "statistics"):
         totals = totals or [{} for _ in several]
         for total, states in zip(totals, several, strict=True):
             for part, state in states.items():

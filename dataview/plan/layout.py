@@ -17,6 +17,7 @@ from dataview.index import (
     Constant,
     Index,
     Map,
+    axes_of,
     is_endless,
     is_integer,
     whole_axes,
@@ -123,6 +124,26 @@ def _arranged(node: Node, shape: Sequence[int], places: Sequence[int | None], ke
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
     """Return axes counted from the front, each once, or raise NumPy's error."""
     return tuple(np.lib.array_utils.normalize_axis_tuple(axes, ndim))
+
+
+def axes_of_source(index: Index) -> list[int]:
+    """Return the axes of a part in the order in which its source has them, the longest run first.
+
+    >>> axes_of_source(Index((3, 2), [Affine(0, ((1, 1),)), Affine(0, ((0, 1),))]))
+    [1, 0]
+    """
+    places: dict[int, tuple[int, int]] = {}
+    for number, map_ in enumerate(index.maps):
+        if isinstance(map_, Affine):
+            runs = {axis: abs(stride) * index.shape[axis] for axis, stride in map_.strides}
+        else:
+            runs = dict.fromkeys(axes_of(map_), 0)
+        for axis, length in runs.items():
+            places.setdefault(axis, (number, -length))
+    before = (0, 0)
+    for axis in range(len(index.shape)):  # a new axis stays behind the one that it follows
+        before = places.setdefault(axis, before)
+    return sorted(places, key=lambda axis: (places[axis], axis))
 
 
 # --- reshaping -------------------------------------------------------------------------------
