@@ -15,47 +15,38 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dataview.compute.asked import kind_for, of_array
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
-from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_of
+from dataview.compute.quantiles import quantiles_of
 from dataview.compute.reductions import (
-    AVERAGES,
     Kind,
     State,
-    axes_over,
-    of_one_axis,
-    result_dtype,
 )
 from dataview.compute.ways import (
     Cut,
-    aliases,
     memory_of,
     parts_of,
     reuses,
     rows_of_request,
     table_of,
 )
-from dataview.errors import RaggedError, StreamError, warn
-from dataview.index import Index, is_identity
+from dataview.errors import StreamError, warn
+from dataview.index import Index
 from dataview.index.sizes import sizes
-from dataview.plan.build import elementwise, stored
-from dataview.plan.guards import check_array, check_ends
+from dataview.plan.build import stored
 from dataview.plan.kinds import (
     Elementwise,
     Reduction,
     Sampled,
     Select,
-    Stored,
     known_dtype,
     known_shape,
     size_of,
 )
-from dataview.plan.layout import axes_of_source, reshaped, transposed
-from dataview.plan.node import DType, Evaluate, Node, Shape, told_of_reduced
-from dataview.plan.operations import NumpyFunction
-from dataview.plan.ragged import WAYS_OUT, Ragged, places_of
-from dataview.plan.symbols import deferring
+from dataview.plan.node import Evaluate, Node
+from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.walk import below, rebuilt
 from dataview.sources import REUSED, ArraySource, Memo, give_back, made_so_far, making
 
@@ -70,214 +61,6 @@ LONG = 4
 
 lock = threading.Lock()
 """Held while a statistic, or some of its rows, get values."""
-
-
-@deferring
-def of_all(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
-    """Return the node of a statistic of all elements; what NumPy refuses is refused here."""
-    check_array(node, kind)
-    if kind in ROUNDED and _is_narrow(node):
-        return _in_single_precision(kind, node, axis, keepdims, options)
-    if isinstance(node, Ragged):
-        return of_ragged(kind, node, axis, keepdims, options)
-    return of_array(kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
-
-
-ROUNDED = frozenset(
-    f"{nan}{kind}" for nan in ("", "nan") for kind in ("sum", "prod", "mean", "std", "var")
-)
-"""The statistics that add or multiply, in which each step may round."""
-
-
-def _is_narrow(node: Node) -> bool:
-    """Whether data are floats of another library's, such as bfloat16, that add in few bits."""
-    dtype = known_dtype(node)
-    return dtype.isbuiltin == 2 and np.can_cast(dtype, np.float32)
-
-
-def _in_single_precision(kind: str, node: Node, *how: Any) -> Node:
-    """Return a statistic that is rounded to the dtype of the data in the end alone."""
-
-    def cast(part: Node, dtype: Any) -> Node:
-        as_dtype = NumpyFunction("astype", (("dtype", np.dtype(dtype)), ("casting", "unsafe")))
-        return elementwise(as_dtype, (part,))[0]  # type: ignore[no-any-return]
-
-    return cast(of_all(kind, cast(node, np.float32), *how), known_dtype(node))
-
-
-def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
-    """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
-    shape = _lengths(node)
-    check_ends(node, kind)
-    axes = tuple(range(len(shape))) if axis is None else axes_over(axis, len(shape), kind)
-    if isinstance(node, Sampled) and node.passes:
-        _check_one_pass(kind, axes)
-    if kind == "quantile":
-        dtype = quantile_dtype(shape, axes, known_dtype(node), options)
-        return _in_order(kind, node, axes, keepdims, options, dtype)
-    if "arg" in kind and isinstance(axis, tuple):
-        raise of_one_axis(kind, axis)
-    if not KINDS[kind].of_empty and kind not in AVERAGES:
-        for number in axes:
-            if not shape[number]:
-                raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
-    return _in_order(kind, node, axes, keepdims, options, _dtype_of(kind, node))
-
-
-def _in_order(
-    kind: str,
-    node: Node,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    options: dict[str, Any],
-    dtype: DType,
-) -> Node:
-    """Return a statistic; of a part with axes in another order than in its source, as of this one.
-
-    So a transpose is read as it lies in its file, in blocks of rows.
-    """
-    order = _better_order(kind, node, axes)
-    if order is None:
-        return Reduction(kind, node, axes, keepdims, options, dtype)
-    turned = transposed(node, order)
-    assert isinstance(turned, Select)
-    if is_identity(turned.index, known_shape(turned.node)):
-        turned = turned.node
-    own = tuple(sorted(order.index(axis) for axis in axes))
-    found: Node = Reduction(kind, turned, own, keepdims, options, dtype)
-    lead = np.ndim(options.get("q", 0))
-    have = [axis for axis in order if keepdims or axis not in axes]
-    back = [lead + have.index(axis) for axis in sorted(have)]
-    told, meta = told_of_reduced(node, axes, keepdims, lead - len(axes) * (not keepdims), dtype)
-    found = transposed(found, [*range(lead), *back])
-    found._fields, found.meta = told, meta
-    return found
-
-
-def _better_order(kind: str, node: Node, axes: tuple[int, ...]) -> list[int] | None:
-    """Return the axes of a part in the order of its source, None if it is read as it is.
-
-    So are memory, a file that is transposed itself, and sources of long rows; and positions among
-    elements that would be counted in another order.
-    """
-    if type(node) is not Select or aliases(node):
-        return None
-    order, shape = axes_of_source(node.index), node.index.shape
-    taken = [axis for axis in order if axis in axes]
-    if order == sorted(order) or ("arg" in kind and taken != sorted(taken)):
-        return None
-    if isinstance(node.node, Stored):
-        source, turned = node.node.source, transposed(node, order)
-        assert isinstance(turned, Select)
-        if source.slow_axis(node.index)[0] == 0 != source.slow_axis(turned.index)[0]:
-            return None
-    now, then = (size_of(shape) // max(1, shape[axis]) for axis in (0, order[0]))
-    return order if then <= max(now, sizes.part_bytes // known_dtype(node).itemsize) else None
-
-
-def _dtype_of(kind: str, node: Node) -> DType:
-    """Return the dtype of a statistic; name the texts or dates of which NumPy has none."""
-    dtype = known_dtype(node)
-    try:
-        return result_dtype(kind, dtype)
-    except TypeError as error:
-        what = _WITHOUT.get(dtype.kind)
-        if what is None:
-            raise
-        name = "the view" if node.label is None else repr(node.label.names[-1])
-        raise TypeError(f"{kind}: {name} holds {what} ({dtype}), of which there is none") from error
-
-
-_WITHOUT = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durations"}
-
-
-def _lengths(node: Node) -> Shape:
-    """Return the lengths of a node's axes; that of a stream counts as 1, since it is unknown."""
-    if isinstance(node, Sampled) and node.passes:
-        return tuple(1 if n is None else n for n in node.extents or ())
-    return known_shape(node)
-
-
-def _check_one_pass(kind: str, axes: tuple[int, ...]) -> None:
-    """Raise if a statistic of a stream is not one number or sample, found in one pass."""
-    if kind == "quantile":
-        raise StreamError(
-            "quantiles need several passes over the data, and a stream is read in one; save it, "
-            "or take the quantiles of view[:n]._freeze()"
-        )
-    if 0 not in axes:
-        raise StreamError(
-            f"{kind} of each sample of a stream makes a stream: _map(lambda s: s._{kind}())"
-        )
-
-
-def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
-    """Return the kind of statistic that does what is asked for data of this dtype.
-
-    Where nothing can be missing, what leaves out the missing is the plain statistic.  Of times
-    NumPy leaves out NaT in extremes alone.
-    """
-    if not kind.startswith("nan"):
-        return kind
-    if dtype.hasobject:
-        raise TypeError(f"{kind} of objects is left to NumPy: np.{kind}(view) reads all of them")
-    of_times = dtype.kind in "mM" and kind not in ("nanmin", "nanmax")
-    return kind[3:] if dtype.kind in "biu" or of_times else kind
-
-
-def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
-    """Return the node of a median, `without_missing` if asked; bools are taken for numbers."""
-    check_array(node, "median")
-    if known_dtype(node).kind == "c":
-        raise TypeError(
-            "median of complex numbers is left to NumPy: np.median(view) reads them all"
-        )
-    if node.dtype == bool:
-        as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
-        (node,) = elementwise(as_float, (node,))
-    options = {"q": 0.5, "method": MEDIAN, "approx": False}
-    if without_missing:
-        options["without_missing"] = True
-    return of_all("quantile", node, axis, keepdims, options)
-
-
-def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
-    """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
-
-    The first axis behind the rows stands for all that are ragged.
-    """
-    ndim, values = len(node.extents), node.leaf()
-    if axis is None:
-        found: Node = of_all(kind, node.flat(), None, False, options)
-        lead = np.shape(options.get("q", 0))
-        return reshaped(found, (*lead, *[1] * ndim)) if keepdims else found
-    ragged = {number for number, length in enumerate(node.extents) if number and length is None}
-    axes = set(axes_over(axis, ndim, kind))
-    axes = ragged if axes == {1} else axes
-    behind = ndim - len(known_shape(values)) + 1
-    if min(axes, default=0) >= behind and not keepdims and "q" not in options:
-        inner = tuple(number - behind + 1 for number in sorted(axes))
-        kind = kind_for(kind, known_dtype(values))
-        return node.over(of_array(kind, values, inner, False, options))
-    if 0 in axes or not ragged <= axes:
-        raise RaggedError(
-            f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
-            f"got axis={axis!r}. {WAYS_OUT}"
-        )
-    if kind.startswith("arg") and len(axes) > 1:
-        raise of_one_axis(kind, axis)
-    if kind == "quantile":
-        dtype = quantile_dtype((1,) * ndim, tuple(sorted(axes)), known_dtype(node), options)
-    else:
-        dtype = _dtype_of(kind, node)
-    if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):
-        empty = np.flatnonzero(np.diff(node.merged().chosen()[1].offsets) == 0)
-        if empty.size:
-            raise ValueError(
-                f"{kind} of no elements has no value: row {empty[0]} has none; "
-                "leave such rows out, view[view._lengths() > 0], or fill them up, _pad(value)"
-            )
-    return Reduction(kind, node, tuple(sorted(axes)), keepdims, options, dtype)
 
 
 def pending(*nodes: Node, index: Index | None = None) -> list[Reduction]:
