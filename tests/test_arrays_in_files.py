@@ -798,6 +798,29 @@ def test_a_broken_chunk_names_its_array(tmp_path):
         d.x()
 
 
+def test_texts_in_a_compound_dataset_are_bytes(tmp_path):
+    text = h5py.string_dtype()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("plain", data=["a", "é"], dtype=text)
+        file["pairs"] = np.array([(1, "a"), (2, "é")], [("n", "i4"), ("t", text)])
+    d = dv.open(tmp_path / "a.h5")
+    assert d.plain().tolist() == ["a", "é"]
+    assert d.pairs.t().tolist() == [b"a", "é".encode()]
+
+
+def test_a_lack_of_memory_is_told_as_such_and_names_the_array(tmp_path, monkeypatch):
+    d = dv.open(files.zarr_3(tmp_path))
+
+    def no_room(array, key):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(zarr.Array, "__getitem__", no_room)
+    with pytest.raises(MemoryError, match="no room") as info:
+        d.x()
+    (note,) = [note for note in info.value.__notes__ if "was read" in note]
+    assert note.endswith("three.zarr/x was read")
+
+
 # -------------------- any broken file --------------------
 
 BOMB = """
