@@ -815,10 +815,8 @@ def test_a_lack_of_memory_is_told_as_such_and_names_the_array(tmp_path, monkeypa
         raise MemoryError("no room")
 
     monkeypatch.setattr(zarr.Array, "__getitem__", no_room)
-    with pytest.raises(MemoryError, match="no room") as info:
+    with pytest.raises(MemoryError, match=r"three\.zarr/x"):
         d.x()
-    (note,) = [note for note in info.value.__notes__ if "was read" in note]
-    assert note.endswith("three.zarr/x was read")
 
 
 # -------------------- any broken file --------------------

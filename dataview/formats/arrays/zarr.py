@@ -139,10 +139,7 @@ class ZarrSource(ArrayLike):
         """Name the array in an error: what unpacks a broken chunk raises what it likes."""
         try:
             yield
-        except OSError:
-            raise
-        except MemoryError as error:
-            error.add_note(f"while {self.title} was {done}")
+        except (OSError, MemoryError):
             raise
         except Exception as error:
             raise ValueError(
