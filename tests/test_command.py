@@ -321,7 +321,7 @@ def test_a_warning_is_one_line(run):
 
 
 def test_the_cache_is_listed_and_cleared(output_of, monkeypatch, tmp_path):
-    monkeypatch.setenv("DATAVIEW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DATAVIEW_ROOT", str(tmp_path / "cache"))
     assert ": 0 files, 0 B" in output_of("cache")
     assert output_of("cache clear") == "removed: 0 B\n"
     assert json.loads(output_of("cache clear https://example.com/x --json")) == {"freed": 0}
