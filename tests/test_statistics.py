@@ -205,8 +205,14 @@ def test_statistics_of_nothing_are_numpys(kind, shape):
 
 AXES = (
     [0, 1], [0], [], [-1, 0], [0, 0], [0, 7], [True], (0, 1), (), (0, 7), (0, None), np.array(1),
-    np.array([0, 1]), np.int64(-1), 1.0, True, np.True_, "0", 3,
+    np.array([0, 1]), np.int64(-1), 1.0, True, "0", 3,
 )  # fmt: skip
+
+
+def test_a_truth_of_numpy_is_no_axis():
+    """Older versions of NumPy take it for 1 in some statistics."""
+    with pytest.raises(TypeError, match=r"the axis of mean is an integer; got np\.True_"):
+        dv.View(np.ones((2, 3)))._mean(axis=np.True_)
 
 
 @pytest.mark.parametrize("axis", AXES, ids=repr)
