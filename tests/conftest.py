@@ -64,14 +64,6 @@ def each_engine(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what is fetched in a folder of the tests, and not where the user keeps it."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("DATAVIEW_ROOT", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
 def x() -> np.ndarray:
     """A small array."""

@@ -776,6 +776,7 @@ def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
         for name, text in files.items():
             archive.writestr(f"in/{name}", text)
         archive.writestr("in/cats/index.csv", "filename\na.txt\n")
+    dv.cache.set_root(tmp_path / "cache")
     try:
         for url in ("memory://idx", f"zip://in::file://{tmp_path}/x.zip"):
             d = dv.open(url, get="text")
@@ -788,4 +789,5 @@ def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
         inside = dv.open(f"zip://in/cats/index.csv::file://{tmp_path}/x.zip", get="text")
         assert inside.item().tolist() == ["a"]
     finally:
+        dv.cache.set_root(None)
         memory.rm("/idx", recursive=True)
