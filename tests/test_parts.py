@@ -1092,3 +1092,25 @@ def test_a_broken_manifest_is_made_anew_or_passed_over(tmp_path):
         dv.open(tmp_path, layout="parts")
     for manifest in (False, True, None):
         assert len(dv.open(tmp_path, layout="parts", manifest=manifest)) == 6
+
+
+def test_a_part_whose_reading_was_interrupted_is_read_again(tmp_path, monkeypatch):
+    """A thread that waits for a part gets the Ctrl-C of who reads it; the next reader does not."""
+    for number in range(3):
+        np.save(tmp_path / f"p{number}.npy", np.arange(6.0) + 6 * number)
+    d = dv.open(tmp_path, layout="parts")
+    read, interrupted = loaded.PartFile.read, []
+
+    def stopped(self, *args):
+        if threading.current_thread() is not threading.main_thread():
+            interrupted.append(self.path)
+            raise KeyboardInterrupt
+        return read(self, *args)
+
+    monkeypatch.setattr(loaded.PartFile, "read", stopped)
+    for row in range(18):
+        assert d[row]() == row
+        for thread in threading.enumerate():
+            if thread.name.startswith("dataview"):
+                thread.join()
+    assert interrupted

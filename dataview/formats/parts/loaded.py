@@ -176,8 +176,8 @@ class PartsTable(Tables):
                 super().column(name, part, part + 1)
         except MemoryError:
             raise
-        except Exception:  # the part is read again when it is needed, and fails there
-            return
+        except (Exception, KeyboardInterrupt):  # Ctrl-C ended a thread that read the part for both
+            return  # it is read again when it is needed, and fails there
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of a part; the parts that were read longest ago make room."""
