@@ -1110,7 +1110,7 @@ def test_a_part_whose_reading_was_interrupted_is_read_again(tmp_path, monkeypatc
     monkeypatch.setattr(loaded.PartFile, "read", stopped)
     for row in range(18):
         assert d[row]() == row
-        for thread in threading.enumerate():
-            if thread.name.startswith("dataview"):
-                thread.join()
+        ahead = node_of(d).source.table.ahead.thread
+        if ahead is not None:
+            ahead.join()
     assert interrupted
