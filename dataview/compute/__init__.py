@@ -4,6 +4,7 @@ Nodes go in and arrays come out: expressions block by block, statistics in strea
 products.
 """
 
+from dataview.compute.blocks import matmul, operand_indices
 from dataview.compute.chosen import BEGUN, median, reduction, reduction_from, reduction_where
 from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
@@ -16,7 +17,6 @@ from dataview.compute.photographs import (
     replacing,
     waiting_at,
 )
-from dataview.compute.products import matmul, operand_indices
 from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
 from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_by_group, sampled_rows
 from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype

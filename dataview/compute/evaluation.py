@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import products
-from dataview.compute.blocks import fused
+from dataview.compute.blocks import fused, product
 from dataview.compute.chosen import some_rows
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
@@ -421,7 +420,7 @@ _ANSWERS: dict[type[Node], Callable[[Any, Index | None, Memo], Answer]] = {
     LateStored: _stored,
     Reshaped: _reshaped,
     Kept: _kept,
-    MatMul: products.answer,
+    MatMul: product,
     Elementwise: _elementwise,
     Comparison: _comparison,
     Record: _record,
