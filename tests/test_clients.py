@@ -895,6 +895,24 @@ def test_arrow_takes_a_view(r, d, x, file):
     assert pa.table(nested)["at"][1].as_py() == {"x": 4.0, "y": [4.0, 5.0, 6.0, 7.0]}
 
 
+def test_all_rows_are_one_batch_of_arrow(r, d, x, file):
+    import polars as pl
+    import pyarrow as pa
+
+    ragged = dv.View(words=dv.ragged([[1], [2, 3]]), kind=[1, -1], _meta={"kind": {"labels": "ab"}})
+    nested = dv.View(at={"x": x[:, 0], "y": x}, when=np.arange(6).astype("M8[s]"))
+    big = dv.View(a=np.zeros((3, 1 << 21)), b=np.arange(3))  # a table of several batches
+    for view in [r, d, ragged, nested, r[:0], *each_view_of(x, file), big]:
+        table = pa.table(view)
+        assert pa.table(pa.record_batch(view)) == table
+        assert pl.DataFrame(view).equals(pl.DataFrame(table))
+    schema = pa.schema({"0": pa.float32(), "1": pa.float64(), "2": pa.int64(), "3": pa.string()})
+    assert pa.record_batch(dv.View(x), schema=schema).schema == schema
+    assert pl.Series(d.target).to_list() == x[:, 3].tolist()
+    with pytest.raises(TypeError, match=r"take view\[i:i\+1\]"):
+        pa.record_batch(r[0])
+
+
 @examples(30)
 @given(codes=st.lists(st.integers(-1, 2), min_size=1))
 def test_codes_of_texts_are_a_dictionary_in_arrow(codes):

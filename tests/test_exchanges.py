@@ -33,6 +33,7 @@ PROTOCOLS = [
     "__dlpack__",
     "__dlpack_device__",
     "__arrow_c_stream__",
+    "__arrow_c_array__",
     "__arrow_array__",
     "__jax_array__",
     "__getitems__",
@@ -238,7 +239,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch, x, verb, library):
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-@pytest.mark.parametrize("protocol", ["__arrow_c_stream__", "__arrow_array__"])
+@pytest.mark.parametrize("protocol", ["__arrow_c_stream__", "__arrow_c_array__", "__arrow_array__"])
 def test_pyarrow_that_is_missing_is_named_by_its_extra(monkeypatch, x, protocol):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "\.\[arrow\]", in the folder'):

@@ -16,7 +16,7 @@ from dataview.exchange.datasets import data_node, holds_columns, numbered, sampl
 from dataview.exchange.from_libraries import check_gradient, in_parts, is_foreign
 from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
-from dataview.exchange.to_arrow import arrow_array, arrow_stream
+from dataview.exchange.to_arrow import arrow_array, arrow_batch, arrow_stream
 from dataview.exchange.to_libraries import (
     DEVICE,
     dlpack,
@@ -30,9 +30,9 @@ from dataview.exchange.to_libraries import (
 )
 
 __all__ = [
-    "DEVICE", "Function", "argument_of", "arrow_array", "arrow_stream", "bind", "check_gradient",
-    "data_node", "dlpack", "holds_columns", "in_parts", "is_bunch", "is_foreign", "node_of",
-    "numbered", "object_node", "operand_of", "pack_like", "packed_in_order", "ragged",
+    "DEVICE", "Function", "argument_of", "arrow_array", "arrow_batch", "arrow_stream", "bind",
+    "check_gradient", "data_node", "dlpack", "holds_columns", "in_parts", "is_bunch", "is_foreign",
+    "node_of", "numbered", "object_node", "operand_of", "pack_like", "packed_in_order", "ragged",
     "register_in_jax", "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch",
     "to_xarray",
 ]  # fmt: skip

@@ -38,21 +38,38 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     Fields are columns; without fields, so are the columns of an array, named by their numbers.
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
+    table, columns = _tabular(node)
+    if columns is None:
+        found = pyarrow.chunked_array([_lone_column(node, pyarrow)])
+    else:
+        found = _reader(table, columns, pyarrow)
+    return found.__arrow_c_stream__(schema)
+
+
+def arrow_batch(node: Node, schema: Any) -> Any:
+    """Return a node's data as two capsules of Arrow's C array, which is one batch of all rows."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    table, columns = _tabular(node)
+    found = _lone_column(node, pyarrow) if columns is None else _batch(columns(table), pyarrow)
+    return found.__arrow_c_array__(schema)
+
+
+def _tabular(node: Node) -> tuple[Node, Callable[[Node], dict[str, Any]] | None]:
+    """Return the node that has rows, and what makes columns of them; None if there is only one."""
     if isinstance(node, Sampled) and node.fields.named:
-        return pyarrow.table(_batch(as_columns(node, _labelled), pyarrow)).__arrow_c_stream__(
-            schema
-        )
+        return node, _named
     table = table_of(node)
     if table is None:
         whole = isinstance(node, (Ragged, Sampled)) or node.shape is None or len(node.shape) < 2
-        if not whole:
-            return _reader(node, _numbered, pyarrow).__arrow_c_stream__(schema)
-        data = _own(node, {})
-        data = data if isinstance(data, Ragged) else np.atleast_1d(data)
-        return pyarrow.chunked_array([_column(data, pyarrow)]).__arrow_c_stream__(schema)
+        return node, None if whole else _numbered
     if not table.rank:
         raise TypeError("a table has rows; this view is one of them: take view[i:i+1]")
-    return _reader(table, _named, pyarrow).__arrow_c_stream__(schema)
+    return table, _named
+
+
+def _lone_column(node: Node, pyarrow: Any) -> Any:
+    data = _own(node, {})
+    return _column(data if isinstance(data, Ragged) else np.atleast_1d(data), pyarrow)
 
 
 def _own(node: Node, memo: Memo) -> Any:

@@ -160,6 +160,9 @@ class LibraryVerbs(BaseView):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return exchange.arrow_stream(node_of(self), requested_schema)
 
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return exchange.arrow_batch(node_of(self), requested_schema)
+
     def __arrow_array__(self, type: Any = None) -> Any:
         return exchange.arrow_array(node_of(self), type)
 
