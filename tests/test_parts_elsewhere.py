@@ -242,6 +242,22 @@ def test_opening_asks_for_headers_alone_and_loads_one_part_ahead(server):
     assert {*server.paths()} == {"/part-0.npy", "/part-1.npy"}
 
 
+@pytest.mark.parametrize("keep", [None, False])
+def test_opening_asks_once_for_each_part(keep, server):
+    urls = serve(server, arrays())
+    how = {"layout": "parts", "keep": keep}
+    d = dv.open(urls, **how)
+    first, *others = server.files
+    assert Counter(server.paths()) == {first: 2, **dict.fromkeys(others, 1)}  # which is the model
+    server.asked.clear()
+    own = dv.open(urls, partition=(1, 3), **how)
+    assert {*server.paths()} == {first, others[0], others[3]}  # those of others are not asked for
+    assert_same(own(), np.concatenate([PIECES[1], PIECES[4]]))
+    server.files[others[0]] = array_bytes(X[:4])
+    d._refresh()
+    assert_same(d(), np.concatenate([PIECES[0], X[:4], *PIECES[2:]]))
+
+
 def test_text_is_a_stream_until_it_is_counted(memory, server):
     url = put(memory, tables())
     for place in (url, serve(server, tables())):

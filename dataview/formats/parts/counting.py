@@ -58,7 +58,7 @@ class How(NamedTuple):
 
     def listed(self) -> Listing:
         """Return all parts that there are now, without a partition."""
-        found = listed(self.paths, self.suffixes, self.reach)
+        found = listed(self.paths, self.suffixes, self.reach).seen(self.reach)
         return found.only(range(len(found.files))[: self.max_parts])
 
     def joined_by(self, are_counted: bool) -> str:
@@ -107,9 +107,12 @@ def opened_part(how: How, path: str) -> tuple[Node | None, Fact]:
 def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Counted | None:
     """Return the rows of parts; None if that would read all, and nobody has asked for it.
 
-    `known` is what was found out before, else the manifest is asked.
+    `known` is what was found out before, else the manifest is asked: who goes by neither opens all
+    parts, so that those elsewhere are not looked at before.
     """
     noted = _noted(how) if known is None else known
+    if noted is not None or how.manifest:
+        listing = listing.seen(how.reach)
     places = [n for n, file in enumerate(listing.files) if noted is None or file not in noted]
     if noted is None and how.reads_all and not how.manifest:
         return None

@@ -22,6 +22,9 @@ from dataview.sources import (
 
 _NUMBER = re.compile(r"([0-9]+)")
 _PACKED = (".gz", ".zip")
+UNSEEN = -1
+"""The size of a file elsewhere that nobody has looked at."""
+
 MOST_TOLD = 5
 """So many kinds of files are named in an error."""
 
@@ -52,6 +55,19 @@ class Listing(NamedTuple):
         """Return some of the files."""
         return self._replace(files=tuple(self.files[number] for number in numbers))
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is known of all files what tells them from other versions."""
+        return all(file.size != UNSEEN for file in self.files)
+
+    def seen(self, reach: Place) -> Listing:
+        """Return the listing of the files as they are now; those elsewhere are asked for that."""
+        if self.is_seen:
+            return self
+        found = look_at_all([reach._replace(url=self.path_of(file)) for file in self.files])
+        known = zip(self.files, found, strict=True)
+        return self._replace(files=tuple(_file_there(file.name, there) for file, there in known))
+
 
 def listed(paths: str | Sequence[str], suffixes: Collection[str], reach: Place) -> Listing:
     """Return the parts in a folder, or the files that are named, by their paths or URLs.
@@ -60,9 +76,10 @@ def listed(paths: str | Sequence[str], suffixes: Collection[str], reach: Place) 
     elsewhere are reached.
     """
     if not isinstance(paths, str):
-        return _of_paths(paths, reach)
+        return _of_paths(paths)
     if is_url(paths):
-        whole = _of_urls([*files_at(reach._replace(url=paths)).items()])
+        found = files_at(reach._replace(url=paths))
+        whole = _of_urls(found, [*found.values()])
     else:
         with os.scandir(paths) as entries:
             files = [_file(one.name, one.stat()) for one in entries if not one.is_dir()]
@@ -76,28 +93,31 @@ def listed(paths: str | Sequence[str], suffixes: Collection[str], reach: Place) 
     return whole._replace(files=tuple(map(parts.__getitem__, names)))
 
 
-def _of_paths(paths: Sequence[str], reach: Place) -> Listing:
-    """Return the files that are named, in this order."""
+def _of_paths(paths: Sequence[str]) -> Listing:
+    """Return the files that are named, in this order; those elsewhere are not looked at."""
     if any(map(is_url, paths)):
-        known = look_at_all([reach._replace(url=path) for path in paths])
-        return _of_urls([*zip(paths, known, strict=True)])
+        return _of_urls(paths, [There(UNSEEN, "")] * len(paths))
     folder = os.path.commonpath([os.path.dirname(path) for path in paths])
     return Listing(
         folder, tuple(_file(os.path.relpath(path, folder), os.stat(path)) for path in paths)
     )
 
 
-def _of_urls(known: Sequence[tuple[str, There]]) -> Listing:
+def _of_urls(urls: Collection[str], known: Sequence[There]) -> Listing:
     """Return files elsewhere, by their names in a folder if that is one for all of them."""
-    placed = [folder_and_name(url) for url, _ in known]
+    placed = [folder_and_name(url) for url in urls]
     folders = {folder for folder, _ in placed}
-    is_whole = all(inside(*where) == url for where, (url, _) in zip(placed, known, strict=True))
+    is_whole = all(inside(*where) == url for where, url in zip(placed, urls, strict=True))
     is_one = len(folders) == 1 and is_whole
     files = (
-        File(name if is_one else url, there.size, _number(there.version))
-        for (_, name), (url, there) in zip(placed, known, strict=True)
+        _file_there(name if is_one else url, there)
+        for (_, name), url, there in zip(placed, urls, known, strict=True)
     )
     return Listing(folders.pop() if is_one else "", tuple(files))
+
+
+def _file_there(name: str, there: There) -> File:
+    return File(name, there.size, _number(there.version))
 
 
 def _number(version: str) -> int:

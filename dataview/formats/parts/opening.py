@@ -69,18 +69,19 @@ def parts_bytes(given: int | str | None) -> int:
 def _opened(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Node:
     """Return the view of listed parts; `known` is what was found out about some before."""
     whole = listing.only(range(len(listing.files))[: how.max_parts])
-    own = whole.only(of_partition(how.partition, len(whole.files)))
-    asked = whole if how.manifest or not own.files else own
-    found = counted(how, asked, known)
+    share = of_partition(how.partition, len(whole.files))
+    is_own = share and not how.manifest
+    found = counted(how, whole.only(share) if is_own else whole, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":
             raise ValueError(
                 "schema='union' needs the columns of all parts, which are read for that; "
                 "manifest=True does so once"
             )
-        return stream_of_parts(how, whole, own)
+        whole = whole.seen(how.reach)
+        return stream_of_parts(how, whole, whole.only(share))
     how = how._replace(schema=how.joined_by(are_counted=True))
-    table = PartsTable(_only(found, own), how)
+    table = PartsTable(found if is_own else _only(found, found.listing.only(share)), how)
     return node_of_parts(table, _first_opened(how, whole))
 
 
@@ -117,4 +118,5 @@ def refreshed(node: Node) -> Node:
         )
     table = tables.popitem()[1]
     table.how.opening.check()
-    return _opened(table.how, table.how.listed(), table.these.facts())
+    known = table.these.facts() if table.these.listing.is_seen else None
+    return _opened(table.how, table.how.listed(), known)
