@@ -716,6 +716,9 @@ def test_columns_are_chosen_by_number_by_name_and_as_fields(cases):
         chosen = ColumnTransformer([("scaled", StandardScaler(), columns)])
         assert np.allclose(chosen.fit_transform(cases.input), expected)
     table = dv.View(a=inputs[:, 0], b=inputs[:, 1], c=inputs[:, 2])
+    by_name = ColumnTransformer([("scaled", StandardScaler(), ["a", "b"])])
+    with pytest.raises(IndexError, match=r"d\._to_pandas\(\)"):
+        by_name.fit_transform(table)
     for frame in (table._to_pandas(), pl.DataFrame(table), pa.table(table)):
         chosen = ColumnTransformer([("scaled", StandardScaler(), ["a", "b"])])
         assert np.allclose(chosen.fit_transform(frame), expected)

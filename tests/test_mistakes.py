@@ -172,6 +172,7 @@ MISTAKES = [
     ("x - dv.View(np.zeros((2, 2)))", "subtract | (4, 3) (2, 2)", ""),
     ("x @ x", "(4, 3) and (4, 3) | length 3 | 4", "x @ x._transpose()"),
     ("r + 1", "a record | 'petal', 'label', 'n'", "r.n + 1"),
+    ("r.shape[1]", "the shape of its rows, (4,) | len(d._fields()) | d._to_pandas()", "len(r._fields())"),
     ("r._mean()", "a record | 'petal', 'label', 'n'", "r.n._mean()"),
     ("r.label._mean()", "'label' | texts", "r.label._counts()"),
     ("u + 1", "shape is unknown | d = d._probe()", "u._probe() + 1"),

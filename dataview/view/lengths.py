@@ -148,6 +148,22 @@ def _as_key(node: Node) -> np.ndarray:
     return np.asarray(evaluate(node)) if found is None else found
 
 
+class RowsShape(tuple[Any, ...]):
+    """The shape of a record: it has no axis of fields, though libraries and users look for one."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except IndexError:
+            raise IndexError(
+                f"a record has the shape of its rows, {shape_text(self)}: len(d._fields()) is the "
+                "number of its fields, and a library that chooses columns by name takes "
+                "d._to_pandas()"
+            ) from None
+
+
 def partial_shape(node: Node) -> tuple[Any, ...]:
     """Return the shape of a view: None for what is unknown, `...` for samples not looked at."""
     extents: tuple[Any, ...] | None = node.extents
@@ -155,7 +171,8 @@ def partial_shape(node: Node) -> tuple[Any, ...]:
         extents = (...,) if extents is None else (extents[0], ...)
     elif extents is None:
         extents = (None,) if isinstance(node, Sampled) else known_shape(node)
-    return tuple(math.inf if n is not ... and is_endless(n) else n for n in extents)
+    kind = RowsShape if isinstance(node, (Record, Sampled)) and node.fields.named else tuple
+    return kind(math.inf if n is not ... and is_endless(n) else n for n in extents)
 
 
 def is_one(node: Node) -> bool:
