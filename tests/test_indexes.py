@@ -768,6 +768,37 @@ def test_options_of_file_systems_are_those_of_the_items_too(tmp_path, monkeypatc
         dv.cache.set_root(None)
 
 
+@pytest.mark.parametrize("processor", [None, np.asarray])
+def test_copies_whose_paths_were_given_stay_while_a_view_has_them(tmp_path, monkeypatch, processor):
+    monkeypatch.setattr(getters, "LAST", 2)
+    path = written(tmp_path, "index.csv", "filename\n" + "\n".join("abcde"))
+    dv.cache.set_root(tmp_path / "cache")
+    dv.cache.set_limit(disk=0)  # so that each copy takes the place of those that nobody uses
+    try:
+        with serving() as server:
+            server.files |= {f"/{name}": name.encode() * 4 for name in "abcde"}
+            d = dv.open(path, get="files", prefix=server.url, processor=processor)
+
+            def got(rows):
+                return [pathlib.Path(str(d[row].item())) for row in rows]
+
+            paths = got(range(5))
+            assert [one.is_file() for one in paths] == [False] * 2 + [True] * 3
+            assert [one.read_text() for one in paths[3:]] == ["dddd", "eeee"]
+            again = pickle.loads(pickle.dumps(d))
+            d._close()
+            assert not any(one.in_use for one in dv.cache.info().files)
+            dv.cache.set_limit(bytes=5, disk=1)  # where there is no room for two, one stays
+            d = again
+            paths = got(range(5))
+            assert [one.is_file() for one in paths] == [False] * 4 + [True]
+            assert paths[4].read_text() == "eeee"
+            d._close()
+    finally:
+        dv.cache.set_limit()
+        dv.cache.set_root(None)
+
+
 def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
     memory = fsspec.filesystem("memory")
     files = {"cats/a.txt": "a", "cats/old/b.txt": "b", "top.txt": "t", ".hidden/c.txt": "c"}

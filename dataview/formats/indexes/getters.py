@@ -11,13 +11,15 @@ import functools
 import inspect
 import io
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dataview.cache import local_copy
+from dataview.cache import Lease, local_copy
 from dataview.compute import run_blocks
 from dataview.errors import hint
 from dataview.formats.indexes.places import Place
+from dataview.sources import Place as Elsewhere
 from dataview.sources import is_url, open_regular, read_all, read_up_to
 
 Get = Callable[[Place], Any]
@@ -134,7 +136,44 @@ def text(place: Place) -> str | None:
         ) from None
 
 
-def local_file(place: Place) -> str | None:
+LAST = 128
+"""The copies of so many files are kept for who has their paths: each is a file that is open."""
+
+
+class LastCopies:
+    """Keeps the copies of files elsewhere that were got last, as a lease keeps one."""
+
+    __slots__ = ("__weakref__", "leases")
+
+    journals, note = None, ""
+
+    def __init__(self) -> None:
+        self.leases: deque[Lease] = deque(maxlen=LAST)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LastCopies, ()
+
+    def release(self) -> None:
+        """Let the copies be removed."""
+        self.leases.clear()
+
+    def path_of(self, place: Elsewhere) -> str:
+        """Return the path of a copy, for which others are let go if there is no room besides."""
+        how = {"timeout": place.timeout, "deadline": place.deadline}
+        bring = functools.partial(local_copy, place.url, "r", storage_options=place.options, **how)
+        try:
+            path, lease = bring()
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self.leases:
+                raise
+            self.release()
+            path, lease = bring()
+        if lease is not None:
+            self.leases.append(lease)
+        return path
+
+
+def local_file(copies: LastCopies, place: Place) -> str | None:
     """Return the path of a file of this machine: that of a copy, which is kept, of a URL."""
     if place.offset is not None:
         raise ValueError(
@@ -144,18 +183,20 @@ def local_file(place: Place) -> str | None:
     if not is_url(place.url):
         return place.url if os.path.exists(place.url) else None
     try:
-        _, storage_options, timeout, deadline, _ = place.elsewhere()
-        how = {"timeout": timeout, "deadline": deadline}
-        return local_copy(place.url, "r", storage_options=storage_options, **how)[0]
+        return copies.path_of(place.elsewhere())
     except FileNotFoundError:
         return None
 
 
-GETTERS: dict[str, Get] = {"bytes": content, "text": text, "files": local_file}
+GETTERS: dict[str, Callable[[LastCopies], Get]] = {
+    "bytes": lambda copies: content,
+    "text": lambda copies: text,
+    "files": lambda copies: functools.partial(local_file, copies),
+}
 """The getters by the names that a user gives them."""
 
 
-def getter_of(get: Any, has_ranges: bool) -> Get:
+def getter_of(get: Any, has_ranges: bool, copies: LastCopies) -> Get:
     """Return the getter that a user names, or whose function that is.
 
     The function gets the address, or (address, offset, length).
@@ -166,7 +207,7 @@ def getter_of(get: Any, has_ranges: bool) -> Get:
                 f"get is a function, or one of {', '.join(map(repr, GETTERS))}, or None, which "
                 f"decodes files by their suffixes; got {get!r}{hint(get, GETTERS)}"
             )
-        return GETTERS[get]
+        return GETTERS[get](copies)
     if not callable(get):
         raise TypeError(f"get is a function of an address, or a name; got {get!r}")
     if not has_ranges and _takes(get, 1):  # others may be options, as those of np.load

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.formats.indexes.getters import GETTERS, Get, content, contents, nothing_at, opened
+from dataview.formats.indexes.getters import Get, content, contents, nothing_at, opened
 from dataview.formats.indexes.places import Places
 from dataview.formats.media.decoders import Member, decoder_of, kind_of
 from dataview.formats.media.folders import suffix_of
@@ -117,9 +117,9 @@ def got_at(places: Places, get: Get, number: int) -> Any:
     return get(places.at(number))
 
 
-def got_fields(places: Places, name: str, opening: Opening) -> dict[str, Node]:
+def got_fields(places: Places, get: Get, name: str, opening: Opening) -> dict[str, Node]:
     """Return the field of what a getter with a name returns."""
-    find: Callable[[np.ndarray], Any] = functools.partial(_found, places, GETTERS[name])
+    find: Callable[[np.ndarray], Any] = functools.partial(_found, places, get)
     return {ITEM: stored(LookedUp(find, len(places), FIELDS[name], opening))}
 
 

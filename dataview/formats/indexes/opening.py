@@ -13,7 +13,7 @@ import numpy as np
 from dataview.errors import unknown_option
 from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.indexes import items
-from dataview.formats.indexes.getters import content, getter_of
+from dataview.formats.indexes.getters import LastCopies, content, getter_of
 from dataview.formats.indexes.labels import in_label_order, label_columns, labels_node
 from dataview.formats.indexes.places import Addresses, Place, Places, params_text
 from dataview.formats.media.folders import walked
@@ -133,7 +133,8 @@ def _index(source: Any, get: Any, how: _How) -> _Index:
     if how.order == "label":
         table = in_label_order(table, how.filename)
     places = Places(path, table, how.filename, addresses)
-    opening = Opening(path)
+    copies = LastCopies()
+    opening = Opening(path, copies)
     url = LookedUp(functools.partial(items.urls_of, places), len(places), _TEXTS, opening)
     columns = {name: field(table, name) for name in table.fields}
     fields = _joined(columns, {"url": stored(url), **_targets(table, how.faces)})
@@ -144,8 +145,9 @@ def _index(source: Any, get: Any, how: _How) -> _Index:
         got = functools.partial(items.decoded_at, rows)
         made = items.decoded_fields(rows)
     else:
-        got = functools.partial(items.got_at, places, getter_of(get, places.has_ranges))
-        made = items.got_fields(places, get, opening) if isinstance(get, str) else {}
+        getter = getter_of(get, places.has_ranges, copies)
+        got = functools.partial(items.got_at, places, getter)
+        made = items.got_fields(places, getter, get, opening) if isinstance(get, str) else {}
     parts = (*fields.values(), *made.values())
     return _Index(fields, Items(len(places), got, where, table, parts), made)
 
