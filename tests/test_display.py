@@ -30,6 +30,7 @@ from dataview.plan import build
 from dataview.samples import streams
 from dataview.show import display, page, pictures
 from dataview.show.page import DRAWN
+from dataview.show.thumbnails import pixels_of
 from dataview.sources import Source
 from dataview.view import declare, face
 from dataview.view.face import node_of
@@ -413,6 +414,14 @@ def test_images_are_drawn_as_their_space_or_their_shape_says():
     noise = np.random.default_rng(0).integers(0, 256, (9, 64, 64, 3)).astype("u1")
     many = dv.View({f"f{n}": noise for n in range(9)})._repr_html_()
     assert len(many) < 50_000
+
+
+def test_no_image_is_made_that_finds_no_room(monkeypatch):
+    made = []
+    monkeypatch.setattr(page, "pixels_of", lambda *given: made.append(1) or pixels_of(*given))
+    noise = np.random.default_rng(0).random((9, 28, 28))
+    shown = dv.View({f"f{n}": noise for n in range(1000)})._repr_html_()
+    assert len(made) == len(drawn_in(shown)) + 1
 
 
 def drawn_in(page):

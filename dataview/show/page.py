@@ -66,16 +66,18 @@ class _Images:
 
     def __init__(self) -> None:
         self.size = 0
+        self.is_full = False
 
     def of(self, part: Part) -> str:
         """Return the first and last images of a field, "" if it has none."""
-        if part.ends is None:
+        if part.ends is None or self.is_full:
             return ""
         found = [as_images(rows, part.meta) for rows in part.ends if rows is not None]
         tags = []
         for image in islice(chain(*[rows for rows in found if rows is not None]), THUMBNAILS):
             tag = image_tag(pixels_of(image, THUMBNAIL_PIXELS), "a row", THUMBNAIL_PIXELS)
-            if self.size + len(tag) > IMAGE_BYTES:
+            self.is_full = self.size + len(tag) > IMAGE_BYTES
+            if self.is_full:
                 break
             self.size += len(tag)
             tags.append(tag)

@@ -87,8 +87,9 @@ def pixels_of(image: np.ndarray, side: int) -> np.ndarray:
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0
-    finite = np.nan_to_num(wide, nan=low, posinf=high, neginf=low)
-    scaled = (finite - low) * (255 / (high - low or 1))
+    if known.size < wide.size:
+        wide = np.nan_to_num(wide, nan=low, posinf=high, neginf=low)
+    scaled = (wide - low) * (255 / (high - low or 1))
     found: np.ndarray = scaled.clip(0, 255).astype(np.uint8)
     return found
 
