@@ -34,6 +34,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
 from dataview.plan.operations import CRASHING, Ufunc, comparable
+from dataview.plan.photographs import Late
 from dataview.plan.symbols import Deferred, deferred, deferring, is_open, without_masks
 from dataview.plan.walk import rebuilt
 from dataview.sources import Source
@@ -109,6 +110,8 @@ def field(node: Node, name: str) -> Node:
     names = (name,) if node.label is None else (*node.label.names, name)
     if isinstance(found, Attached):
         return _labelled(found.node, names)
+    if isinstance(node, Late):
+        return node.part(name, field(node.like, name))
     index = window_index(found, known_shape(node))
     inside = through(found.fields, index, name, select)
     part = select(node, index, fields=inside)
@@ -361,6 +364,11 @@ def at_path(node: Node, path: Sequence[str]) -> Node:
     for name in path:
         node = field(node, name)
     return node
+
+
+def found_of(node: Late) -> Node:
+    """Return the data that a node of late length stands for; what they depend on is taken now."""
+    return at_path(node.build(*node.args), node.path)
 
 
 def _only_rows(index: Index, shape: Shape) -> bool:

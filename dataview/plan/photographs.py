@@ -1,14 +1,14 @@
 """What was asked of data and has no value yet: statistics, sets of labels, kept rows.
 
 Each is of the data as they were when it was asked for.  So a write has them taken before it changes
-what they depend on; `compute` knows how.
+what they depend on; `compute` knows how.  Data whose length is found so are `Late`.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from dataview.index import Computed, Index, gather
 from dataview.index.progress import begin
+from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.node import Node, Part, slots_of
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source
@@ -141,6 +142,61 @@ class PhotographSource(Source):
     def describe(self) -> str:
         """Say that the data are computed."""
         return "computed"
+
+
+class Late(Node):
+    """Data of which one length is unknown before a photograph is taken: `build(*args)` then.
+
+    Or they are the field of that to which `path` leads.  `like` are such data with nothing along
+    the `axis` of unknown length.  Only a view has this for its node: as soon as it needs more than
+    dtype and fields, the data that are found take its place.
+    """
+
+    __slots__ = ("args", "axis", "build", "like", "path")
+    parts = ("args", "like")
+
+    def __init__(
+        self,
+        like: Node,
+        build: Callable[..., Node],
+        args: tuple[Any, ...],
+        axis: int = 0,
+        path: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(None, like.dtype, NO_FIELDS, like.meta)
+        self.like = like
+        self.build = build
+        self.args = args
+        self.axis = axis
+        self.path = path
+
+    @property
+    def extents(self) -> tuple[int | None, ...] | None:
+        """The shape without the length that is unknown."""
+        known: list[int | None] = [*(self.like.extents or (0,))]
+        known[self.axis] = None
+        return tuple(known)
+
+    @property
+    def fields(self) -> Fields:
+        """The field tree: what has a node of its own is late, too."""
+        known = self.like.fields
+        if self._fields is NO_FIELDS and (known.named or known.lost):
+            own = {
+                name: part.of(self.part(name, part.node)) if isinstance(part, Attached) else part
+                for name, part in known.named.items()
+            }
+            self._fields = Fields(own, known.lost)
+        return super().fields
+
+    @property
+    def is_found(self) -> bool:
+        """Whether all that the data depend on has been taken."""
+        return all(arg.taken is not None for arg in self.args if isinstance(arg, Photograph))
+
+    def part(self, name: str, like: Node) -> Late:
+        """Return a field of these data."""
+        return Late(like, self.build, self.args, self.axis, (*self.path, name))
 
 
 def photographs_in(*nodes: Node) -> list[Photograph]:

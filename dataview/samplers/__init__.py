@@ -39,7 +39,6 @@ from dataview.samplers.selections import (
     as_mask,
     as_numbers,
     count_rows,
-    first_of_each,
     one_each,
     ordered,
     repeated,
@@ -48,6 +47,8 @@ from dataview.samplers.selections import (
     shape_by_rows,
     shuffled,
     sorted_by,
+    where,
+    without_duplicates,
 )
 from dataview.samplers.simple import BatchwisePermutation as batchwise_permutation
 from dataview.samplers.simple import Linear as linear
@@ -63,10 +64,10 @@ __all__ = [
     "as_numbers",
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
     "chunk_permutation",
-    "count_rows", "first_of_each", "folds", "group_folds", "kept_rows", "label_distribution",
+    "count_rows", "folds", "group_folds", "kept_rows", "label_distribution",
     "label_permutation", "label_uniform", "linear", "mix", "on_nodes", "one_each", "ordered",
     "part_linear", "part_linear_permutation", "part_permutation_permutation", "permutation",
     "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
     "samples_of_epoch", "saved_order", "shape_by_rows", "shuffled", "sorted_by", "split", "subset",
-    "token_budget", "uniform", "weighted",
+    "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip

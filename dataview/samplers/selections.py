@@ -20,6 +20,7 @@ from dataview.index import (
     Permutation,
     axis_index,
     is_endless,
+    numbers_map,
 )
 from dataview.plan.build import field, record, select
 from dataview.plan.gaps import present_in
@@ -27,10 +28,11 @@ from dataview.plan.guards import endless
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import is_present
-from dataview.plan.photographs import Photograph
+from dataview.plan.photographs import Late, Photograph
+from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
-from dataview.samples import Stream, repeated_stream, shuffled_stream
-from dataview.tables import MISSING, classes, holds_codes
+from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
+from dataview.tables import MISSING, classes, holds_codes, mask_of, numbers_of_rows
 
 
 class Cycle:
@@ -180,6 +182,65 @@ def _ranks(values: np.ndarray) -> np.ndarray:
         return values.astype(values.dtype.newbyteorder("="), copy=False)
     is_plain = values.dtype.kind == "O" and is_present(values).all()
     return values if is_plain else coded(values)[1]
+
+
+class _Chosen(Photograph):
+    """The numbers of the rows that are chosen, in their order."""
+
+    __slots__ = ()
+    about = "rows that are chosen"
+
+
+def _chosen(node: Node, rows: _Chosen) -> Late:
+    """Return rows of a node: how many there are is known when a photograph is taken."""
+    return Late(ordered(node, np.empty(0, np.intp)), _with_rows, (node, rows))
+
+
+def _with_rows(node: Node, rows: _Chosen) -> Node:
+    found = rows.array()
+    return rows_by(node, numbers_map(found), len(found))
+
+
+class _Where(_Chosen):
+    """The numbers of the rows where a condition is true."""
+
+    __slots__ = ()
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read what the condition is of; of files only what may fulfil it."""
+        mask = mask_of(node)
+        return np.flatnonzero(evaluate(node) if mask is None else mask)
+
+
+def where(node: Node, condition: Node) -> Late:
+    """Return the rows where a condition is true."""
+    return _chosen(node, _Where(condition))
+
+
+class _FirstOfEach(_Chosen):
+    """The numbers of the first rows of each combination of values in the fields of a record."""
+
+    __slots__ = ()
+
+    def find(self, node: Node) -> np.ndarray:
+        """Read all fields."""
+        keys = [key for name in node.fields for key in _columns(field(node, name))]
+        return first_of_each(keys)
+
+
+def without_duplicates(node: Node, keys: Sequence[Node]) -> Late:
+    """Return the first row of each combination of keys."""
+    length_for(node, "_drop_duplicates")
+    return _chosen(node, _FirstOfEach(record({str(n): key for n, key in enumerate(keys)}, 0)))
+
+
+def _columns(node: Node) -> list[np.ndarray]:
+    """Return the data of a field and its mask; of ragged rows numbers, the same for equal ones."""
+    rows = with_lengths(node)
+    if isinstance(rows, Ragged):
+        return [numbers_of_rows(rows)]
+    present = present_in(rows)
+    return [np.asarray(evaluate(rows)), *([] if present is None else [evaluate(present)])]
 
 
 def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,10 +10,10 @@ from dataview.show.gallery import Gallery, gallery
 from dataview.show.page import html
 from dataview.show.plots import plotted
 from dataview.show.thumbnails import is_one_image
-from dataview.show.values import is_shown
+from dataview.show.values import is_found, is_shown
 from dataview.show.words import size_text
 
 __all__ = [
     "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html",
-    "is_one_image", "is_shown", "plotted", "size_text", "text", "title",
+    "is_found", "is_one_image", "is_shown", "plotted", "size_text", "text", "title",
 ]  # fmt: skip

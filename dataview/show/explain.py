@@ -48,6 +48,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node, Shape
+from dataview.plan.photographs import Late, Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
@@ -138,6 +139,8 @@ def explained(node: Node) -> Explanation:
         place = node.place if isinstance(node, NumberedSamples) else "function"
         made = (Reading("samples", place, None),)
         return Explanation(title(node), f"one by one, {way}", readings=stored or made)
+    if isinstance(node, Late):
+        return Explanation(title(node), "its length is found first", readings=_read_first(node))
     formula = formula_of(node)
     if symbols := symbols_of([node]):
         data = ", ".join(f"{name}=..." for name in symbols)
@@ -181,6 +184,13 @@ def _core(node: Node) -> tuple[Node, Index | None]:
 # --- what is read ------------------------------------------------------------------------------
 
 _Part: TypeAlias = "tuple[Node, Index | None]"
+
+
+def _read_first(node: Late) -> tuple[Reading, ...]:
+    """Return what is read to find the length of data."""
+    asked = [arg.node for arg in node.args if isinstance(arg, Photograph) and arg.node is not None]
+    parts = [part for one in asked for part in (inside(one) if isinstance(one, Record) else [one])]
+    return tuple(dict.fromkeys(reading for part in parts for reading in _read(part)))
 
 
 def _read(node: Node) -> tuple[Reading, ...]:

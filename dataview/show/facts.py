@@ -21,6 +21,7 @@ from dataview.plan.kinds import (
     nbytes_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.photographs import Late
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import Deferred
 from dataview.samplers import Cycle, Order
@@ -182,7 +183,7 @@ def _order_words(node: Node) -> dict[str, None]:
 
 
 def is_record(node: Node) -> bool:
-    inner = undriven(node)
+    inner = undriven(node.like if isinstance(node, Late) else node)
     return isinstance(inner.sample if isinstance(inner, Stream) else inner, Record)
 
 

@@ -27,7 +27,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
-from dataview.plan.photographs import PhotographSource
+from dataview.plan.photographs import Late, Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
@@ -141,6 +141,15 @@ def is_shown(node: Node) -> bool:
     return all(isinstance(part, _TABLES) or _is_of_table(part) for part in parts)
 
 
+def is_found(node: Node) -> bool:
+    """Whether data of late length are found for a display: if that reads little."""
+    if not isinstance(node, Late):
+        return False
+    return all(
+        arg.is_decided or _is_quick(arg.node) for arg in node.args if isinstance(arg, Photograph)
+    )
+
+
 def _is_of_table(part: Any) -> bool:
     if isinstance(part, Distinct):
         node = part.table.node
@@ -153,10 +162,15 @@ def _is_of_table(part: Any) -> bool:
 
 def _is_quick(node: Node | None) -> bool:
     """Whether little is read for a table, and no function of a user is called."""
-    if node is None or any(isinstance(part, (Mapped, Sampled)) for part in below([node])):
+    if node is None or any(map(_calls_a_function, below([node]))):
         return False
     sizes = [nbytes_of(part) for part in _arrays(node)]
     return all(size is not None for size in sizes) and sum(filter(None, sizes)) <= READ_BYTES
+
+
+def _calls_a_function(part: Any) -> bool:
+    is_stored = isinstance(part, Stored)
+    return part.source.maker is not None if is_stored else isinstance(part, (Mapped, Sampled))
 
 
 def _has_few(node: Node) -> bool:

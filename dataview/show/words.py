@@ -15,6 +15,7 @@ from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
+from dataview.plan.photographs import Late
 from dataview.plan.ragged import Ragged
 from dataview.samples import FilteredSamples, Stream
 from dataview.spaces import SPACE, is_declared, readable_space
@@ -31,6 +32,7 @@ _INSIDE: dict[type[Node], Callable[[Any], Sequence[Node]]] = {
     Stream: lambda node: _filtered(node),
     Batches: lambda node: (node.rows,),
     Ragged: lambda node: (node.values,),
+    Late: lambda node: (node.like,),
 }
 
 

@@ -10,7 +10,7 @@ from dataview import samples, show, tables
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
-from dataview.view.face import BaseView, import_hooks, is_seen, like, node_of, seen
+from dataview.view.face import BaseView, asked, import_hooks, is_seen, like, node_of, seen
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
@@ -115,22 +115,22 @@ class DisplayVerbs(BaseView):
         >>> print(f"{dv.View([1.5, 2.5])._mean()} is the mean")
         2.0 is the mean
         """
-        return str(self()) if lengths.is_one(node_of(self)) else repr(self)
+        return str(self()) if lengths.is_one(_looked_at(self)) else repr(self)
 
     def __repr__(self) -> str:
-        return show.text(node_of(self), _asked(self))
+        return show.text(_looked_at(self), _asked(self))
 
     def _repr_html_(self) -> str:
         """Return the field tree and values as HTML, for notebooks."""
-        return show.html(node_of(self), _asked(self))
+        return show.html(_looked_at(self), _asked(self))
 
     def __dir__(self) -> list[str]:
-        names = [name for name in node_of(self).fields if name.isidentifier() and name[0] != "_"]
+        names = [name for name in asked(self).fields if name.isidentifier() and name[0] != "_"]
         return names + sorted(name for name in dir(type(self)) if name not in names)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names that complete `view["`."""
-        return list(node_of(self).fields)
+        return list(asked(self).fields)
 
 
 _Some = TypeVar("_Some", bound=BaseView)
@@ -154,12 +154,21 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
     return declare.freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
 
 
+def _looked_at(view: BaseView) -> Node:
+    """Return the node of a view; its length is looked for if little is read for it."""
+    node = asked(view)
+    try:
+        return node_of(view) if is_seen(view) or show.is_found(node) else node
+    except Exception:  # it is raised where the rows are used
+        return node
+
+
 def _asked(view: BaseView) -> Node | None:
     """Return the data of rows that were asked for in order to see them.
 
     Samples that can be read once are left for who uses them.
     """
-    node = node_of(view)
+    node = asked(view)
     is_once = isinstance(node, samples.Stream) and not node.samples.restarts
     if is_seen(view) and not is_once:
         return declare.freeze(node)

@@ -22,10 +22,11 @@ from dataview.index import (
     rows_index,
     rows_then,
 )
-from dataview.plan.build import select
+from dataview.plan.build import found_of, select
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
+from dataview.plan.photographs import Late
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
@@ -168,6 +169,9 @@ def node_of(view: BaseView) -> Node:
     """Return the node of a view; that of a slice is made when it is first needed."""
     node, seen, parent, key, built = view._state
     if seen is None:
+        if type(node) is Late:
+            node = found_of(node)
+            set_node(view, node, parent, key, built)
         return node
     shape = node.shape or shape_for_rows(node) or known_shape(node)
     if type(seen) is range and seen == range(shape[0]):
@@ -176,6 +180,12 @@ def node_of(view: BaseView) -> Node:
     read_as_rows_of(part, node, seen)
     set_node(view, part, parent, key, built)
     return part
+
+
+def asked(view: BaseView) -> Node:
+    """Return the node of a view for its dtype and fields alone: a length may still be unknown."""
+    node = view._state[0]
+    return node if type(node) is Late and not node.is_found else node_of(view)
 
 
 def index_of(node: Node, rows: Rows | None, key: Any) -> Index | None:
@@ -211,6 +221,7 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     if not isinstance(value, BaseView):
         return write_rows(node, row_key(found), value)
     other, seen, _, own_key, count = value._state
+    other = node_of(value) if seen is None else other  # it may be late
     if isinstance(seen, np.ndarray) or isinstance(found, np.ndarray):
         return False
     where = None if seen is None else row_key(seen)

@@ -13,8 +13,7 @@ from dataview.errors import hint, unknown_field
 from dataview.plan.gaps import present_in, without
 from dataview.plan.guards import check_no_record
 from dataview.plan.node import Node
-from dataview.plan.ragged import Ragged
-from dataview.samples import with_lengths
+from dataview.plan.photographs import Late
 from dataview.show import title
 from dataview.view.face import (
     BaseView,
@@ -65,8 +64,8 @@ class LabelVerbs(BaseView):
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
         """Return a column for each label: 1 where the row has it, else 0.
 
-        The labels are read now, since their number is the number of columns, unless you give them,
-        or the field has an `IndexSpace` that says how many there are.
+        Their number is the number of columns, so they are read when the shape is first needed,
+        unless you give them, or the field has an `IndexSpace` that says how many there are.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a"])._onehot()()
@@ -74,9 +73,13 @@ class LabelVerbs(BaseView):
                [1., 0.]], dtype=float32)
         """
         check_no_record(node_of(self), "_onehot")
-        codes = cast(Any, self._codes(labels))
-        count = len(np.asarray(codes._labels()))
-        return cast(Self, (codes[..., None] == np.arange(count))._astype(dtype))
+        codes: Any = self._codes(labels)
+        node, known = node_of(codes), node_of(codes._labels())
+        if not isinstance(known, tables.Distinct):
+            count = known.shape[0] if known.shape else len(evaluate(known))
+            return like(self, _one_hot(node, count, dtype))
+        none = _one_hot(node, 0, dtype)
+        return like(self, Late(none, _one_hot, (node, known.table, dtype), axis=-1))
 
     def _counts(self) -> Self:
         """Return the labels and how many rows have each, as fields value and count.
@@ -133,7 +136,10 @@ class LabelVerbs(BaseView):
         return like(self, tables.joined(node_of(self), node_from(other), on, missing))
 
     def _drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the first row of each value, or of each combination of fields; they are read now.
+        """Return the first row of each value, or of each combination of fields.
+
+        These are the first ones in the data as they are now; they are looked for when they, or how
+        many they are, are first needed.
 
         >>> import dataview as dv
         >>> dv.View(np.array([3, 1, 3, 2, 1]))._drop_duplicates()()
@@ -142,8 +148,7 @@ class LabelVerbs(BaseView):
         node = node_of(self)
         names = (by,) if isinstance(by, str) else by
         parts = [cast(Any, self)._field(name) for name in names or cast(Any, self)._fields()]
-        rows = samplers.first_of_each([key for part in parts or [self] for key in _keys(part)])
-        return like(self, samplers.ordered(node, rows))
+        return like(self, samplers.without_duplicates(node, [*map(node_of, parts or [self])]))
 
     def _drop(self, *names: str | Sequence[str]) -> Self:
         """Return the record without these fields; a list of names is accepted, too.
@@ -164,6 +169,12 @@ class LabelVerbs(BaseView):
         return like(self, without(node, left))
 
 
+def _one_hot(codes: Node, labels: Any, dtype: Any) -> Node:
+    """Return a column for each of so many labels, or for each that is found."""
+    count = labels if isinstance(labels, int) else len(labels.array())
+    return node_of((viewed(codes)[..., None] == np.arange(count))._astype(dtype))
+
+
 def _known_labels(view: BaseView) -> Node | None:
     """Return the labels that the metadata of codes hold, or their space tells; else None."""
     node = node_of(view)
@@ -174,15 +185,6 @@ def _known_labels(view: BaseView) -> Node | None:
     if isinstance(space, spaces.IndexSpace) and space.max_labels is not None:
         return node_from(np.arange(space.max_labels))
     return None
-
-
-def _keys(part: Any) -> list[np.ndarray]:
-    """Return the data of a field and its mask; of ragged rows numbers, the same for equal ones."""
-    node = with_lengths(node_of(part))
-    if isinstance(node, Ragged):
-        return [tables.numbers_of_rows(node)]
-    present = present_in(node)
-    return [np.asarray(part()), *([] if present is None else [evaluate(present)])]
 
 
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:

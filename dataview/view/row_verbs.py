@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import batches, loader, samplers, samples, spaces, tables
+from dataview import batches, loader, samplers, samples, spaces
 from dataview.errors import explained
 from dataview.plan.node import Node
 from dataview.view import face
@@ -68,9 +68,12 @@ class RowVerbs(BaseView):
         """
         if callable(condition) and not isinstance(condition, BaseView):
             return like(self, samples.filtered(node_of(self), condition, viewed))
-        mask = tables.mask_of(node_of(condition)) if isinstance(condition, BaseView) else None
-        mask = np.asarray(evaluated(condition)) if mask is None else mask
-        return cast(Self, on_its_own(cast(Any, self)[samplers.as_mask(mask)]))
+        if isinstance(condition, BaseView):
+            node, given = node_of(self), node_of(condition)
+            if given.dtype == bool and given.shape == (node.count,):
+                return like(self, samplers.where(node, given))
+        mask = samplers.as_mask(np.asarray(evaluated(condition)))
+        return cast(Self, on_its_own(cast(Any, self)[mask]))
 
     def _split(self, *sizes: Any, seed: int | None = None, by: Any = None) -> tuple[Self, ...]:
         """Split the rows into parts of these sizes or fractions; the rest is one more part.

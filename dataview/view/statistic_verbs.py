@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
+from dataview import samplers
 from dataview.compute import (
-    evaluate,
     median,
     reduction_from,
     reduction_where,
@@ -25,7 +25,6 @@ from dataview.view.face import (
     names_in,
     node_from,
     node_of,
-    on_its_own,
 )
 
 
@@ -225,9 +224,11 @@ class StatisticVerbs(BaseView):
         return like(self, known(node_of(self), "_notna"))
 
     def _dropna(self, *names: str | Sequence[str]) -> Self:
-        """Return the rows without a missing value, in any field or in these; they are found now.
+        """Return the rows without a missing value, in any field or in these.
 
-        Values that a field `<name>_mask` of bools beside a field marks as missing count, too.
+        They are those of the data as they are now, and found when they, or how many they are, are
+        first needed. Values that a field `<name>_mask` of bools beside a field marks as missing
+        count, too.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])
@@ -237,8 +238,8 @@ class StatisticVerbs(BaseView):
         looked_at = names_in(names)
         for name in looked_at:
             cast(Any, self)._field(name)
-        kept = evaluate(whole_rows(node_of(self), looked_at))
-        return cast(Self, on_its_own(cast(Any, self)[kept]))
+        node = node_of(self)
+        return like(self, samplers.where(node, whole_rows(node, looked_at)))
 
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.

@@ -131,7 +131,7 @@ class View(
             memory = node.lent
             if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
                 return memory[row_key(rows)]  # what `rows_of` would return, without the call
-            return evaluate(node)[()] if rows is None else rows_of(node, rows)
+            return evaluate(node_of(self))[()] if rows is None else rows_of(node, rows)
         if out is None and copy and rows is not None:
             found = rows_of(node, rows)
             return found if isinstance(rows, ndarray) else own_copy(found)
@@ -249,10 +249,10 @@ class View(
         """Return the view of a field, whatever its name."""
         if name in self.__dict__:
             return cast(View, self.__dict__[name])
-        if name not in node_of(self).fields:
+        if name not in face.asked(self).fields:
             raise _no_field(self, name)
         if name.startswith("_"):
-            return viewed(field(node_of(self), name), name)
+            return viewed(field(face.asked(self), name), name)
         return cast(View, self.__getattr__(name))
 
     def _fields(self) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ class View(
         >>> View(x=[1], y=[2])._fields()
         ('x', 'y')
         """
-        return tuple(node_of(self).fields)
+        return tuple(face.asked(self).fields)
 
     def _iter_fields(self) -> Iterator[tuple[str, View]]:
         """Return the fields as pairs of name and view."""
@@ -345,7 +345,7 @@ class View(
 
     def _dtype(self) -> np.dtype[Any] | None:
         """Return the dtype of the data, None if only reading would tell."""
-        return node_of(self).dtype
+        return face.asked(self).dtype
 
     def _nbytes(self) -> int | None:
         """Return the number of bytes of the data, None if it is unknown or has no end."""
@@ -358,7 +358,7 @@ class View(
     @property
     def _meta(self) -> Mapping[str, Any]:
         """The metadata of the view: an immutable mapping."""
-        return node_of(self).meta
+        return face.asked(self).meta
 
     def _with_meta(self, **items: Any) -> View:
         """Return the view with more metadata.
@@ -405,7 +405,7 @@ class View(
         >>> (View(np.ones((9, 4)))[2:5] * 2)._explain().readings[0].nbytes
         96
         """
-        return show.explained(node_of(self))
+        return show.explained(face.asked(self))
 
     # --- rows ------------------------------------------------------------------------------
 
@@ -493,10 +493,10 @@ class View(
         return viewed(samples.mapped(node_of(self), step, seed))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, packed_in_order(node_of(self))
+        return _unpacked, packed_in_order(face.asked(self))
 
     def __copy__(self) -> View:
-        return viewed(node_of(self))
+        return viewed(face.asked(self))
 
 
 def _unpacked(*nodes: Node) -> View:
@@ -541,10 +541,10 @@ def _part(view: View, key: Any) -> View:
         set_node(part, found, view, key)
         return part
     whole, given = view, key
-    node = node_of(view)
     key, names = without_names(key)
     if key is NO_KEY and isinstance(names, str):
         return view._field(names)
+    node = node_of(view)
     if key is not NO_KEY:
         plain = lengths.plain_key(key)
         found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
@@ -594,7 +594,7 @@ def _attribute(view: View, name: str) -> Any:
         if name.startswith("__"):  # protocols ask all the time
             raise unknown_verb(name, ())
         raise unknown_verb(name, dir(View), hints.advice(name, {}))
-    whole = node_of(view)
+    whole = face.asked(view)
     if name not in whole.fields:
         if name in _PROTOCOL:
             return _protocol(view, name)
@@ -604,7 +604,7 @@ def _attribute(view: View, name: str) -> Any:
 
 
 def _no_field(view: View, name: str, advice: str = "") -> Exception:
-    node = node_of(view)
+    node = face.asked(view)
     reason = node.fields.lost.get(name)
     if _is_unknown(node):
         reason = "is unknown until a sample has been read; write d = d._probe() to read one"
