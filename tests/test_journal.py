@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import warnings
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -118,10 +119,13 @@ with sizes.set(**kills.SMALL):
 
 def torn(folder, way="finish"):
     """Return a file whose update was killed, and its journal."""
-    path = made(folder)
+    return tear(made(folder), way)
+
+
+def tear(path, way="finish"):
     process = python("-c", KILLED, path, way, PYTHONPATH=SEARCHED)
     assert process.returncode == -signal.SIGKILL, process.stderr
-    (found,) = (folder / ".x.npy.journal").iterdir()
+    (found,) = (path.parent / f".{path.name}.journal").iterdir()
     return path, found
 
 
@@ -423,6 +427,47 @@ def test_a_folder_shows_no_torn_file(tmp_path):
     with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
         d = dv.open(tmp_path)
     np.testing.assert_allclose(d.a.x(), expected("finish"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("says_array", ["consolidated", "attribute"])
+def test_a_group_of_zarr_above_a_torn_array_shows_it_whole(says_array, tmp_path):
+    root = zarr.create_group(tmp_path / "root.zarr")
+    group = root.create_group("g")
+    group.create_array("x", data=kills.numbers())
+    tear(tmp_path / "root.zarr" / "g" / "x")
+    if says_array == "attribute":
+        root.attrs["kind"] = group.attrs["node_type"] = "array"
+    else:
+        with warnings.catch_warnings(action="ignore"):  # version 3 does not specify it
+            zarr.consolidate_metadata(root.store)
+    (told,) = dv.recover(tmp_path / "root.zarr", action="tell")
+    assert told.path == str(tmp_path / "root.zarr" / "g" / "x")
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
+        d = dv.open(tmp_path / "root.zarr")
+    np.testing.assert_allclose(d.g.x(), expected("finish"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_chunks_of_zarr_are_not_searched_for_journals(version, tmp_path, monkeypatch):
+    path = tmp_path / "root.zarr"
+    root = zarr.create_group(path, zarr_format=version)
+    for name in ("broken", "x"):
+        root.create_array(name, data=np.zeros((9, 9)), chunks=(1, 1))
+    if version == 3:  # what it is cannot be known
+        (path / "broken" / "zarr.json").write_text('{"node_type": "array"')
+    seen = []
+    monkeypatch.setattr(recovery.os, "scandir", noting_paths(seen, os.scandir))
+    assert dv.recover(path, action="tell") == []
+    assert (str(path / "broken") in seen) == (version == 3)
+    assert str(path) in seen and str(path / "x") not in seen
+
+
+def noting_paths(seen, function):
+    def noted(path):
+        seen.append(path)
+        return function(path)
+
+    return noted
 
 
 def test_links_that_lead_back_are_not_followed_to_find_journals(tmp_path):

@@ -15,7 +15,6 @@ from dataview.errors import hint, unknown_option, warn
 from dataview.formats import advice
 from dataview.formats.arrays import (
     has_arrays,
-    is_zarr,
     open_array,
     open_array_elsewhere,
     open_folder,
@@ -62,7 +61,7 @@ from dataview.formats.writers.csv import CSV_WRITER
 from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
-from dataview.sources import file_name, files_at, in_order, is_pattern, is_url, shown
+from dataview.sources import file_name, files_at, in_order, is_pattern, is_url, is_zarr, shown
 from dataview.write import Recovery, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]

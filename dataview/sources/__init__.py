@@ -91,6 +91,7 @@ from dataview.sources.sharing import (
     store_of_file,
     stores_meeting,
 )
+from dataview.sources.zarr_folders import ZARR_MARKS, is_zarr, is_zarr_alone, is_zarr_array
 
 __all__ = [
     "AT_ONCE",
@@ -98,6 +99,7 @@ __all__ = [
     "REUSED",
     "SETTLED_NS",
     "WEB",
+    "ZARR_MARKS",
     "Abandoned",
     "ArrayLike",
     "ArraySource",
@@ -142,6 +144,9 @@ __all__ = [
     "is_pattern",
     "is_url",
     "is_web",
+    "is_zarr",
+    "is_zarr_alone",
+    "is_zarr_array",
     "keep_room",
     "key_of",
     "key_of_file",

@@ -18,7 +18,7 @@ from dataview.plan.build import select, stored
 from dataview.plan.kinds import Stored, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import Source
+from dataview.sources import Source, is_zarr_array
 from dataview.write.changes import Change
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
@@ -94,7 +94,7 @@ def _folders_below(path: str) -> Iterator[str]:
     waiting = [path] if os.path.isdir(path) else []
     while waiting:
         folder = waiting.pop()
-        if _is_zarr_array(folder):
+        if is_zarr_array(folder):
             continue
         with os.scandir(folder) as entries:  # links are not followed: they may lead back
             folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -103,17 +103,6 @@ def _folders_below(path: str) -> Iterator[str]:
                 yield entry.path
             elif os.access(entry.path, os.R_OK | os.X_OK):  # in others nothing can be opened
                 waiting.append(entry.path)
-
-
-def _is_zarr_array(folder: str) -> bool:
-    """Whether a folder has the chunks of an array, which may be very many."""
-    if os.path.exists(os.path.join(folder, ".zarray")):
-        return True
-    try:
-        with open(os.path.join(folder, "zarr.json"), "rb") as file:
-            return b'"array"' in file.read(1 << 16)
-    except FileNotFoundError:
-        return False
 
 
 def _names(folder: str) -> list[str]:

@@ -8,17 +8,10 @@ from dataview.formats.arrays.npy import has_arrays, open_array, open_array_elsew
 from dataview.formats.arrays.npz import open_npz
 from dataview.formats.arrays.pickles import open_pickles
 from dataview.formats.arrays.tensors import open_safetensors, open_torch
-from dataview.formats.arrays.zarr import (
-    ZarrSource,
-    is_zarr,
-    is_zarr_alone,
-    open_zarr,
-    open_zarr_elsewhere,
-)
+from dataview.formats.arrays.zarr import ZarrSource, open_zarr, open_zarr_elsewhere
 
 __all__ = [
-    "H5pySource", "ZarrSource", "check_texts", "has_arrays", "is_zarr", "is_zarr_alone",
-    "open_array", "open_array_elsewhere", "open_folder", "open_hdf5", "open_matlab", "open_netcdf",
-    "open_npz", "open_pickles", "open_safetensors", "open_torch", "open_zarr",
-    "open_zarr_elsewhere",
+    "H5pySource", "ZarrSource", "check_texts", "has_arrays", "open_array", "open_array_elsewhere",
+    "open_folder", "open_hdf5", "open_matlab", "open_netcdf", "open_npz", "open_pickles",
+    "open_safetensors", "open_torch", "open_zarr", "open_zarr_elsewhere",
 ]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import warnings
 import weakref
 import zipfile
@@ -30,12 +29,14 @@ from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.sources import (
+    ZARR_MARKS,
     ArrayLike,
     Place,
     Reference,
     Source,
     WholeOnly,
     by_path,
+    is_zarr,
     open_regular,
     shown,
 )
@@ -83,9 +84,7 @@ class ZarrSource(ArrayLike):
     @property
     def journals(self) -> Any:
         """The journals of the store, if it is a folder that was opened by its name."""
-        claim = (
-            None if self.file is None or getattr(self, "folder", None) is None else self.file.claim
-        )
+        claim = None if self.file is None or self.folder is None else self.file.claim
         return None if claim is None else claim.journals
 
     @property
@@ -223,24 +222,6 @@ def _opened(store: Any, path: str, mode: str, shape: tuple[int, ...]) -> ZarrSou
 
 # --- a whole store -------------------------------------------------------------------------------
 
-MARKS = ("zarr.json", ".zgroup", ".zarray")
-"""The files of which a folder of zarr has one: of version 3, or of version 2."""
-
-
-OF_ZARR = re.compile(r"zarr\.json|\.z(array|group|attrs|metadata)|c|(c\.)?\d+(\.\d+)*")
-"""The names of zarr's own files: metadata and chunks."""
-
-
-def is_zarr(path: str) -> bool:
-    """Whether a folder is one of zarr."""
-    return any(os.path.isfile(os.path.join(path, mark)) for mark in MARKS)
-
-
-def is_zarr_alone(path: str) -> bool:
-    """Whether a folder is one of zarr, and nobody has put other files there."""
-    files = (name for _, _, names in os.walk(path) for name in names)
-    return is_zarr(path) and all(map(OF_ZARR.fullmatch, files))
-
 
 def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
     """Return the node of a folder of zarr, or of a zip file: its metadata alone is read."""
@@ -248,7 +229,7 @@ def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
     if not os.path.isdir(path):
         return _from_zip(zarr, path, mode, claim)
     if not is_zarr(path):
-        raise ValueError(f"{path} is no folder of zarr: it has none of {', '.join(MARKS)}")
+        raise ValueError(f"{path} is no folder of zarr: it has none of {', '.join(ZARR_MARKS)}")
     store = zarr.storage.LocalStore(path, read_only=mode == "r")
     return _root(zarr, OpenFile(path, mode, store, claim), mode)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.arrays.npz import open_npz
-from dataview.formats.arrays.zarr import MARKS, open_zarr
+from dataview.formats.arrays.zarr import open_zarr
 from dataview.formats.contents import tree
 from dataview.formats.handles import Claim
 from dataview.formats.media.archived import are_in_folders, is_ignored, member, open_folders
@@ -41,6 +41,7 @@ from dataview.plan.build import stored
 from dataview.plan.concat import concat
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.sources import ZARR_MARKS
 
 SETTLED = 1000
 """The texts of so many rows settle what is in them, unless an option says another number."""
@@ -151,7 +152,7 @@ def _node(table: SampleTable, looked: _Looked) -> Node:
 
 def _other(archive: Archive) -> Callable[..., Node] | None:
     """Return what opens an archive that is the file of another format."""
-    if archive.is_zip and any(name in MARKS for name in archive.names):
+    if archive.is_zip and any(name in ZARR_MARKS for name in archive.names):
         return open_zarr
     own = [name for name in archive.names if not is_ignored(name)]
     are_arrays = own and all(name.endswith(".npy") or name == "dataview.json" for name in own)

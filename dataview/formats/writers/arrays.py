@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.arrays import check_texts, is_zarr_alone
+from dataview.formats.arrays import check_texts
 from dataview.formats.layout import (
     NAME,
     Leaf,
@@ -33,7 +33,15 @@ from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.operations import is_present
-from dataview.sources import Abandoned, header_bytes, new_file, new_folder, new_place, raw_bytes
+from dataview.sources import (
+    Abandoned,
+    header_bytes,
+    is_zarr_alone,
+    new_file,
+    new_folder,
+    new_place,
+    raw_bytes,
+)
 
 
 @dataclass
