@@ -1106,6 +1106,36 @@ def test_files_that_differ_are_unified_if_asked_for(tmp_path):
         dv.open(place, schema="union")
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_texts_that_are_codes_in_some_files_are_texts(tmp_path, suffix):
+    texts = ["a", None, "a", None]
+    codes = pa.array(texts).dictionary_encode()
+    if suffix == "feather":  # whose labels may lack one
+        codes = pa.DictionaryArray.from_arrays([0, 1, 0, None], pa.array(["a", None]))
+    lists = pa.ListArray.from_arrays([0, 2, 2, 3, 3], pa.array(["u", "v", "u"]).dictionary_encode())
+    parts = {
+        "0": {"t": codes, "r": lists, "k": pa.array([*"wxyz"]).dictionary_encode()},
+        "1": {"t": ["b", None], "r": [["w"], []], "k": pa.array(["x", "w"]).dictionary_encode()},
+        "2": {
+            "t": pa.array(["b"]).dictionary_encode(),
+            "r": [["w"]],
+            "k": pa.nulls(1),
+        },
+    }
+    write = {"parquet": pq.write_table, "feather": pa.feather.write_feather}[suffix]
+    for name, columns in parts.items():
+        write(pa.table(columns), tmp_path / f"{name}.{suffix}")
+    d = dv.open(tmp_path)
+    texts += ["b", None, "b"]
+    assert d.t().tolist() == texts and "labels" not in d.t._meta
+    assert d.t_mask().tolist() == [text is not None for text in texts]
+    assert [row.tolist() for row in d.r()] == [["u", "v"], [], ["u"], [], ["w"], [], ["w"]]
+    labels = [*d.k._meta["labels"], None]
+    assert [labels[code] for code in d.k()] == [*"wxyzxw", None]
+    assert pickle.loads(pickle.dumps(d)).t[[6, 0]]().tolist() == ["b", "a"]
+    assert d.t[1:5]().tolist() == texts[1:5]
+
+
 def test_labels_that_are_missing_in_a_folder_have_their_mask(tmp_path):
     codes = pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", None]))
     path = WRITTEN["arrow"](pa.table({"x": codes}), tmp_path / "one")

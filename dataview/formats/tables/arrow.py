@@ -139,6 +139,19 @@ def _nature(kind: Any) -> str:
     return str(kind).removeprefix("large_").removesuffix("_view") if is_object else ""
 
 
+def is_codes_of_texts(leaf: Leaf) -> bool:
+    """Whether the values of a leaf are codes, and what these stand for are objects here."""
+    kind = leaf.type
+    return arrow().types.is_dictionary(kind) and dtype_of(kind.value_type) == LateValues.dtype
+
+
+def without_codes(leaf: Leaf) -> Leaf:
+    """Return a leaf of what its codes stand for."""
+    kind = leaf.type.value_type
+    own = leaf.kind._replace(dtype=LateValues.dtype, nature=_nature(kind), nothing=None)
+    return Leaf(own, kind, {key: told for key, told in leaf.meta.items() if key != "labels"})
+
+
 def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the type of what an extension stores, and the shape of a tensor."""
     pyarrow, shape = arrow(), ()

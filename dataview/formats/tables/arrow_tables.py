@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import Leaf, arrow
+from dataview.formats.tables.arrow import Leaf, arrow, without_codes
 from dataview.formats.tables.arrow_values import (
     columns_of,
     dictionaries_in,
@@ -121,7 +121,7 @@ class ArrowTable(Table):
         types = arrow().types
         names = []
         for name, leaf in self.leaves.items():
-            if types.is_dictionary(leaf.type):
+            if types.is_dictionary(leaf.type) and name not in self.dictionaries:
                 labels = noted_labels(leaf)
                 if labels is None:
                     names.append(name)
@@ -143,6 +143,12 @@ class ArrowTable(Table):
                 if any(labels.null_count for labels in found):
                     leaf = self.leaves[name]
                     self.leaves[name] = leaf._replace(kind=leaf.kind._replace(has_missing=True))
+
+    def decode(self, name: Name) -> None:
+        """Have a column of codes be one of what these stand for."""
+        self.find_labels()  # which tell whether some stand for nothing
+        self.leaves[name] = without_codes(self.leaves[name])
+        self.dictionaries[name] = None
 
     def node(self, fill: Any) -> Node:
         """Return the record of the columns."""

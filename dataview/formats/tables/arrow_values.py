@@ -274,7 +274,7 @@ def codes_in(array: Any, labels: Any) -> np.ndarray:
     """
     codes = _as_numpy(array.indices.cast("int64").fill_null(-1))
     own = array.dictionary
-    if own is labels or (own.equals(labels) and not own.null_count):
+    if not own.null_count and (own is labels or own.equals(labels)):
         return codes.astype(CODES)
     known = compute().index_in(own, value_set=labels, skip_nulls=True)
     if known.null_count > own.null_count:

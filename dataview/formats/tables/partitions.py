@@ -17,10 +17,11 @@ import numpy as np
 
 from dataview.formats.contents import described
 from dataview.formats.handles import Claim
+from dataview.formats.tables.arrow import is_codes_of_texts
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
 from dataview.formats.tables.arrow_values import labels_in
 from dataview.formats.tables.column_nodes import table_node
-from dataview.formats.tables.columns import Column, Kind, Name, Table
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
 from dataview.formats.tables.feather import FeatherTable
 from dataview.formats.tables.parquet import ParquetTable
 from dataview.formats.tables.schema import Tables, check_schema, no_values, unified
@@ -113,6 +114,7 @@ class FolderTable(Tables):
             raise ValueError(f"{path} holds no files of tables: none ends in {', '.join(_KINDS)}")
         self.tables = [table for table, _, _ in found]
         self.places = [place for _, place, _ in found]
+        _decode_mixed(self.tables)
         files = [FileTable(table, _kinds_of(table), said, place) for table, place, said in found]
         unified(with_keys(files), schema)  # before labels are joined
         self.labels = _numbered_alike(self.tables)
@@ -220,6 +222,21 @@ def _files(
 
 def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:
     return {name: leaf.kind for name, leaf in table.leaves.items()}
+
+
+def _decode_mixed(tables: Sequence[ArrowTable]) -> None:
+    """Have texts that are codes in some files, and not in others, be texts in all of them."""
+    coded: dict[Name, list[ArrowTable]] = {}
+    plain: set[Name] = set()
+    for table in tables:
+        for name, leaf in table.leaves.items():
+            if is_codes_of_texts(leaf):
+                coded.setdefault(name, []).append(table)
+            elif leaf.kind.nature != NOTHING:
+                plain.add(name)
+    for name in coded.keys() & plain:
+        for table in coded[name]:
+            table.decode(name)
 
 
 def _numbered_alike(tables: Sequence[ArrowTable]) -> dict[Name, Any]:
