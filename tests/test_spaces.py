@@ -747,7 +747,8 @@ def test_spaces_that_cannot_be(make, error, text):
 OVERFLOWS = [
     ("f8", 1e300, "f4"), ("f8", -7e4, "f2"), (">f8", 1e39, "<f4"), ("f4", 1e5, "f2"),
     ("i8", 10**6, "f2"), ("u2", 65535, "f2"), ("c16", 1e300, "c8"), ("c16", 1e300j, "c8"),
-    ("f8", 1e300, "c8"), ("i8", 300, "i1"),
+    ("f8", 1e300, "c8"), ("i8", 300, "i1"), ("i2", -1, "u1"), ("u4", 256, "u1"),
+    ("g", np.finfo("g").max, "f4"),
 ]  # fmt: skip
 
 
@@ -758,6 +759,8 @@ def test_numbers_that_would_become_infinite_are_refused_everywhere(given, value,
     told = f"{re.escape(str(batch[2, 1]))} does not fit into {np.dtype(wanted)}; {batch.dtype} hol"
     any_dtype, narrow = VectorSpace(4), VectorSpace(4, dtype=wanted)
     images = Conv2DSpace((2, 2), 1, ("c", 0, 1, "b"), dtype=wanted)
+    with pytest.raises(OverflowError, match=f"^the batch, as {re.escape(repr(narrow))}: {told}"):
+        narrow.np_validate(batch)
     for target in (narrow, images):
         with pytest.raises(OverflowError, match=f"^the batch: {told}"):
             any_dtype.np_format_as(batch, target)

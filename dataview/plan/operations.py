@@ -204,17 +204,19 @@ def _fitting_into(values: Any, dtype: Any, out: np.ndarray) -> None:
     else:
         lost = out != values
     if lost.any():
-        raise OverflowError(
-            f"{values[lost].flat[0]} does not fit into {dtype}; {values.dtype} holds it"
-        )
+        text = str(values[lost].flat[0])
+        raise OverflowError(f"{text} does not fit into {dtype}; {values.dtype} holds it")
 
 
 def _surely_fits(values: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Whether the smallest and the largest integer fit, which is quick to find out."""
+    """Whether all integers fit, found out without a comparison for each."""
     if values.dtype.kind not in "iu" or dtype.kind not in "iu" or not values.size:
         return False
-    low, high = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
     limits = np.iinfo(dtype)
+    if dtype.kind == "u":  # a bit beyond the limit, or a sign, in any of them shows in all together
+        bits = np.bitwise_or.reduce(values, axis=None).item()
+        return bool(0 <= bits <= limits.max)
+    low, high = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
     return bool(limits.min <= low.item() and high.item() <= limits.max)
 
 

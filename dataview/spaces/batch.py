@@ -231,8 +231,8 @@ def _drops(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 
 def check_fits(batch: np.ndarray, dtype: np.dtype[Any] | None) -> None:
-    """Raise if there is an integer in an array that does not fit into a dtype."""
-    if dtype is not None and dtype.kind in _INTEGERS and _is_narrower(batch.dtype, dtype):
+    """Raise if there is a finite number in an array that does not fit into a dtype."""
+    if dtype is not None and _is_narrower(batch.dtype, dtype):
         NumpyFunction("fitting", (("dtype", dtype),))(batch)
 
 
