@@ -744,6 +744,19 @@ def test_spaces_that_cannot_be(make, error, text):
         make()
 
 
+@pytest.mark.parametrize("make", ["get_origin_batch", "make_shared_batch"])
+def test_zeros_of_a_dtype_that_a_space_refuses_are_refused(make):
+    for space, dtype in (
+        (IndexSpace(4, 1), "f4"),
+        (VectorSpace(3, dtype="i4"), "f4"),
+        (SequenceSpace(IndexSpace(4, 1)), float),
+        (CompositeSpace((VectorSpace(2), IndexSpace(4, 1))), "f8"),
+    ):
+        with pytest.raises(TypeError, match=r"cannot be cast to int(32|64) .*; leave dtype= out"):
+            getattr(space, make)(2, dtype=dtype)
+    assert IndexSpace(4, 1).get_origin_batch(2, dtype="u1").dtype == np.uint8
+
+
 OVERFLOWS = [
     ("f8", 1e300, "f4"), ("f8", -7e4, "f2"), (">f8", 1e39, "<f4"), ("f4", 1e5, "f2"),
     ("i8", 10**6, "f2"), ("u2", 65535, "f2"), ("c16", 1e300, "c8"), ("c16", 1e300j, "c8"),

@@ -780,6 +780,7 @@ def test_sequences_filled_up():
     data, mask = d._get((SequenceSpace(IndexSpace(9, 1)), "w"))
     assert data()[..., 0].T.tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
     assert mask().T.tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
+    assert mask.dtype == mask().dtype == np.float32
     batches = [*d._loader(2, spec=(SequenceSpace(VectorSpace(9)), "w"))]
     assert [shapes(batch) for batch in batches] == [((2, 2, 9), (2, 2)), ((3, 1, 9), (3, 1))]
     assert batches[1][0].argmax(-1)[:, 0].tolist() == [3, 4, 5]
@@ -796,6 +797,98 @@ def test_sequences_filled_up():
     dense = dv.View(x=np.zeros((3, 2)), _spaces={"x": VectorSpace(2)})
     with pytest.raises(ValueError, match="cannot be formatted as SequenceSpace"):
         dense._get((SequenceSpace(VectorSpace(1)), "x"))
+
+
+def dense_sequences():
+    """Rows of one length as sequences of vectors, of labels, and of images."""
+    draw = np.random.default_rng(7)
+    return [
+        (draw.random((5, 4, 3)), SequenceSpace(VectorSpace(3))),
+        (draw.integers(0, 9, (5, 4)), SequenceSpace(IndexSpace(9, 1))),
+        (draw.integers(0, 9, (5, 4, 2)), SequenceSpace(IndexSpace(9, 2))),
+        (draw.random((5, 4, 2, 3)), SequenceSpace(Conv2DSpace((2, 3), 1))),
+        (draw.random((5, 1, 3)), SequenceSpace(VectorSpace(3))),
+        (draw.random((0, 4, 3)), SequenceSpace(VectorSpace(3))),
+    ]
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+@pytest.mark.parametrize(("rows", "space"), dense_sequences())
+def test_rows_of_one_length_as_sequences(rows, space, is_declared):
+    d = dv.View(w=rows, _spaces={"w": space} if is_declared else {})
+    assert not is_declared or d.w._space == space
+    steps = rows.reshape(*rows.shape[:2], *space.space.row_shape).swapaxes(0, 1)
+    spec = (space, "w")
+
+    def check(batch, part):
+        data, mask = batch
+        np.testing.assert_array_equal(data, steps[:, part])
+        np.testing.assert_array_equal(mask, np.ones((rows.shape[1], len(rows[part])), "f4"))
+        assert mask.dtype == np.float32
+
+    check([part() for part in d._get(spec)], slice(None))
+    loaders = d._loader(2, spec=spec), d._loader(2, spec=spec, transform=lambda sample: sample)
+    lazy = d._minibatches(2, spec=spec)
+    for start, batch, made, view in zip(range(0, len(rows), 2), *loaders, lazy, strict=True):
+        for found in (batch, made, [part() for part in view]):
+            check(found, slice(start, start + 2))
+    if isinstance(space.space, VectorSpace):
+        alone = (VectorSequenceSpace(3), "w")
+        for row, batch, view in zip(
+            rows, d._loader(1, spec=alone), d._minibatches(1, spec=alone), strict=True
+        ):
+            np.testing.assert_array_equal(batch, row)
+            np.testing.assert_array_equal(view(), row)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_sequences_that_functions_make_of_texts(batch_size, workers):
+    texts, space = ["1 2", "3", "4 5 6", "7 8 0"], SequenceSpace(IndexSpace(9, 1))
+    d = dv.View(text=texts)
+
+    def numbers(sample):
+        return {"words": np.array(str(sample.text()).split(), int), "other": 1}
+
+    made = d._map(numbers, fields=("words", "other"))
+    options = {"spec": (space, "words"), "workers": workers, "kind": "thread"}
+    for batches in (
+        d._loader(batch_size, transform=numbers, **options),
+        made._loader(batch_size, **options),
+        made._loader(batch_size, pad="ragged", **options),
+        made._loader(batch_size, pad={"words": "ragged"}, **options),
+        made._probe()._loader(batch_size, **options),
+    ):
+        rows = []
+        for data, mask in batches:
+            assert len(data) == mask.any(axis=1).sum()
+            both = zip(data.swapaxes(0, 1), mask.T, strict=True)
+            rows += [one[here == 1, 0] for one, here in both]
+        assert [" ".join(map(str, row)) for row in rows] == texts
+    one = (IndexSequenceSpace(9, 1), "words")
+    for batches in (d._loader(1, transform=numbers, spec=one), made._loader(1, spec=one)):
+        assert [" ".join(map(str, batch[:, 0])) for batch in batches] == texts
+    for pad in (0, {"words": 0}, dv.Pad(0)):
+        with pytest.raises(ValueError, match=r"source 'words': pad= fills up .*leave pad= out"):
+            made._loader(batch_size, pad=pad, **options)
+
+
+def test_the_padding_of_other_fields_stays_beside_sequences():
+    d = dv.View(w=[[1, 2], [3]], x=[[1.0], [2.0, 3.0]])
+    spec = (CompositeSpace((SequenceSpace(IndexSpace(9, 1)), VectorSpace(2))), ("w", "x"))
+    for transform in (None, lambda sample: sample):
+        (data, mask), x = next(d._loader(2, spec=spec, pad={"x": -1.0}, transform=transform))
+        assert data[..., 0].T.tolist() == [[1, 2], [3, 0]]
+        assert mask.T.tolist() == [[1, 1], [1, 0]]
+        assert x.tolist() == [[1, -1], [2, 3]]
+
+
+def test_rows_that_were_filled_up_are_no_sequences_of_known_length():
+    d = dv.View(w=dv.View(w=[[1, 2], [3]]).w._pad(0))
+    for rows in (d, d[::-1]):
+        for way in (rows._get, lambda spec, rows=rows: rows._loader(2, spec=spec)):
+            with pytest.raises(TypeError, match=r"'w'.*filled up already.*rows that _pad was"):
+                way((SequenceSpace(IndexSpace(9, 1)), "w"))
 
 
 WORDS = SequenceSpace(VectorSpace(2))
@@ -1123,6 +1216,8 @@ def test_a_channel_is_computed_for_its_dataset():
     channel = MonitorChannel(graph_inputs=inputs, val=value, name="sum", data_specs=spec, dataset=d)
     assert channel() == d.input().sum() + 500
     assert channel.value_of((np.ones((2, 12)), np.zeros((2, 3)))) == 24
+    with pytest.raises(ValueError, match="has 3 features; got 4"):
+        channel.value_of((np.ones((2, 12)), np.zeros((2, 4))))
     assert repr(channel).startswith("MonitorChannel('sum', DataSpecs(")
     with pytest.raises(ValueError, match="2 axes"):
         MonitorChannel(dv.symbol("x", shape=(None,)), value, "sum", (VectorSpace(12), "input"), d)
@@ -1428,10 +1523,13 @@ def test_operands_that_lie_in_two_orders_are_in_neither():
 
 def test_flat_rows_that_a_function_has_made_go_through_no_other_order():
     d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": PLANES})
+    whole = dv.View(x=np.arange(24.0).reshape(2, 2, 2, 3), _spaces={"x": PLANES})
     for made in (
         d.x._map(lambda row: row() + 1, shape=(12,), dtype=float),
         d.x._map_batches(lambda rows: rows + 1)._probe(),
         d.x[:, ::-1],
+        d.x._reshape(2, 3, 4)._reshape(2, 12),
+        np.reshape(whole.x, (2, 12)),
     ):
         lost = dv.View(x=made)
         for ask in (

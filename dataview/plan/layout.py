@@ -167,8 +167,10 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return node
     index = _reshaping(own, wanted)
     plain = select(node, index, "the reshape")
-    if isinstance(node, Stored) and (same := node.source.reshaped(wanted)) is not None:
-        return stored(same, node.writable).replaced(fields=plain._fields, meta=plain.meta)
+    if isinstance(node, Stored) and not node.meta:  # what metadata tell is looked for below
+        same = node.source.reshaped(wanted)
+        if same is not None:
+            return stored(same, node.writable).replaced(fields=plain._fields, meta=plain.meta)
     if index.is_box or not isinstance(plain, Select):
         return plain
     return Reshaped(node, index, plain._fields, plain.meta)

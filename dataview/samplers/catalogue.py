@@ -165,6 +165,6 @@ def _of_user(value: Any) -> Sampler:
     if len(required) not in (0, 2):
         raise TypeError(
             "a function is called without arguments for the next row, or with (order, position) "
-            f"for the next order; {value!r} needs {len(required)} arguments"
+            f"for the next order; {value!r} needs {len(required)}"
         )
     return OrderFunction(value) if required else NextRow(value)

@@ -18,6 +18,7 @@ from dataview.samples.mapping import (
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper, read_together
 from dataview.samples.padding import (
+    Filling,
     PaddedSamples,
     Padding,
     filled,
@@ -49,6 +50,7 @@ __all__ = [
     "ClosableSamples",
     "DerivedSamples",
     "Dropped",
+    "Filling",
     "FilteredSamples",
     "Items",
     "IteratorSamples",

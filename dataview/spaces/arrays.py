@@ -179,6 +179,9 @@ class ArraySpace(Space):
             raise TypeError(f"batch_size= is a number of samples; got {batch_size!r}")
         if dtype is None and self.dtype is None:
             raise TypeError(f"{self!r} takes any dtype: give dtype= for a batch of zeros")
+        if dtype is not None:
+            here = f"a batch of zeros of {self!r}"
+            batches.check_cast(np.dtype(dtype), self.dtype, here, "leave dtype= out")
         shape = tuple([batch_size if n is None else n for n in self.extents])
         found = np.zeros(shape, self.dtype if dtype is None else dtype)
         return batches.sparse(found) if getattr(self, "sparse", False) else found

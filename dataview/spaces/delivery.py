@@ -63,8 +63,12 @@ class Delivery:
         found = {source: fields(source) for source in self.sources}
         self.nodes = {source: node for source, node in found.items() if node is not None}
         self.is_whole = len(self.nodes) == len(found)
-        kind = _StepOfMade if remakes else _Step
-        self._steps = [kind(name, space, found[name]) for space, name in self.mapping.unique]
+        self._steps: list[_Step] = []
+        for space, name in self.mapping.unique:
+            node = found[name]
+            is_unknown = node is not None and (node.extents is None or node.dtype is None)
+            is_made = remakes or (in_arrays and is_unknown)
+            self._steps.append((_StepOfMade if is_made else _Step)(name, space, node))
         for step in self._steps:
             step.has_rows = has_rows(step.source)
             step.check(in_arrays)
@@ -85,14 +89,24 @@ class Delivery:
         step = self._steps[number]
         return f"{step.source!r} as {step.space!r}"
 
-    def check_unpadded(self) -> None:
-        """Raise if rows that are filled up already are to be sequences."""
-        for step in self._steps:
-            if isinstance(step.space, SequenceSpace):
+    def padding(self, pad: Any) -> Any:
+        """Return the padding of samples that are made one by one: rows to be sequences stay so.
+
+        A space fills them up itself, so that the user's own padding, `pad`, is for others alone.
+        """
+        wanted = (SequenceSpace, OneSequence)
+        sequences = {s.source: s.space for s in self._steps if isinstance(s.space, wanted)}
+        for source, space in sequences.items():
+            own = pad.get(source) if isinstance(pad, Mapping) else pad
+            if own is not None and not (isinstance(own, str) and own == "ragged"):
                 raise ValueError(
-                    f"source {step.source!r}: pad= fills up the rows that {step.space!r} fills up "
-                    "itself; leave pad= out"
+                    f"source {source!r}: pad= fills up the rows that {space!r} fills up itself; "
+                    "leave pad= out"
                 )
+        if not sequences or not (pad is None or isinstance(pad, Mapping)):
+            return pad
+        late = [s.source for s in self._steps if s.source in sequences and s.may_differ]
+        return {**(pad or {}), **dict.fromkeys(late, "ragged")} or None
 
     def of_batch(self, given: Mapping[str, Node]) -> Any:
         """Return the nested batches of nodes; what several of them need is read once for all."""
@@ -133,6 +147,12 @@ class _Step:
         self.how = how_of(options=False, where=f"source {source!r}")  # of what is read later
         self.known = None if node is None or is_batch(node.meta) else declared(node.meta)
         self.begin()
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether rows may differ in length."""
+        extents = self.node.extents
+        return extents is None or None in extents[1:]
 
     def begin(self) -> None:
         """Find out in which space the rows are taken."""
@@ -189,6 +209,8 @@ class _Step:
 
 class _StepOfMade(_Step):
     """The step from rows that a function of the user has made: what they are, each batch shows."""
+
+    may_differ = True
 
     def begin(self) -> None:
         """Do nothing: there are no rows yet."""

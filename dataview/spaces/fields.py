@@ -127,8 +127,8 @@ def rows_as(space: Space, row: Extents) -> Extents | None:
     """
     space = of_sequences(space, row)
     if isinstance(space, SequenceSpace):
-        step = rows_as(space.space, row[1:]) if row[:1] == (None,) else None
-        return None if step is None else (None, *step)
+        step = rows_as(space.space, row[1:]) if row else None
+        return None if step is None else (row[0], *step)
     if not isinstance(space, ArraySpace) or None in row:
         return None
     wanted = space.row_shape
@@ -141,7 +141,9 @@ def rows_as(space: Space, row: Extents) -> Extents | None:
 
 def of_sequences(space: Space, row: Extents | None) -> Space:
     """Return the space of several sequences for one of a single sequence, if each row is one."""
-    is_one = isinstance(space, OneSequence) and row is not None and row[:1] == (None,)
+    if not isinstance(space, OneSequence) or row is None:
+        return space
+    is_one = row[:1] == (None,) or len(row) > len(space.row_shape)
     return SequenceSpace(space.steps) if is_one else space
 
 

@@ -1,4 +1,4 @@
-"""Rows of different lengths as sequences: one of them, or several that are filled up.
+"""Rows as sequences: one of them, or several that are filled up where they differ in length.
 
 The longest need not be known yet.
 """
@@ -11,11 +11,15 @@ import numpy as np
 
 from dataview.errors import StreamError
 from dataview.index import identity, parse
-from dataview.plan.build import record
+from dataview.plan.build import keyed, record, stored
+from dataview.plan.kinds import Mapped, Select
 from dataview.plan.node import Node
+from dataview.plan.symbols import deferring
 from dataview.samples import (
     AnyLength,
+    Filling,
     NumberedSamples,
+    PaddedSamples,
     Padding,
     RaggedSamples,
     Stream,
@@ -24,6 +28,7 @@ from dataview.samples import (
     mask_of,
     samples_at,
 )
+from dataview.sources import ArraySource
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
@@ -35,7 +40,7 @@ FLOAT = np.dtype(np.float32)
 
 
 def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
-    """Return rows of different lengths, steps of a space, as sequences of another, and a mask.
+    """Return rows, whose steps are of a space, as sequences of another, and a mask.
 
     For the space of one sequence it is that of the only row, without a mask.
     """
@@ -44,10 +49,6 @@ def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
             "the longest row of a stream is not known, so its rows cannot be filled up; "
             "_minibatches(batch_size, spec=...) and _loader(batch_size, spec=...) fill up batches"
         )
-    if not isinstance(rows, Node) or not is_ragged(rows):
-        raise TypeError(
-            f"{space!r} is made of rows of different lengths; these are of one shape already"
-        )
     count = batches.extents_of(rows)[0]
     if isinstance(target, OneSequence) and count != 1:
         raise target.not_alone(f"{count} rows")
@@ -55,14 +56,28 @@ def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
         return _made_late(rows, space, target, how)
     if isinstance(target, OneSequence):
         return _alone(rows, space.space, target, how)
-    return _formatted(filled(rows, Padding()), space, target, how)  # type: ignore[arg-type]
+    if isinstance(rows, Node) and is_ragged(rows):
+        rows = filled(rows, Padding())  # type: ignore[arg-type]
+        return _formatted(rows, mask_of(rows), space, target, how)
+    return _formatted(rows, _all_data(rows), space, target, how)
 
 
 def check_padded(rows: Node, space: SequenceSpace, target: Space, how: How) -> None:
     """Raise unless steps of a space can be those of another; no row is read."""
-    if not is_ragged(rows):
-        padded(rows, space, target, how)
+    if _is_filled(rows):
+        raise TypeError(
+            f"the rows are filled up already, so that no mask tells where {target!r} has data; "
+            "ask for the rows that _pad was called on, which are filled up for each batch"
+        )
     _symbols(rows, space, target, how)
+
+
+def _is_filled(rows: Node) -> bool:
+    """Whether rows, or those that they were chosen from, are filled up to one shape."""
+    while isinstance(rows, Select):
+        rows = rows.node
+    own = rows.step if isinstance(rows, Mapped) else None
+    return isinstance(rows, PaddedSamples) or isinstance(own, Filling)
 
 
 def _symbols(rows: Node, space: SequenceSpace, target: Space, how: How) -> tuple[Any, ...]:
@@ -76,8 +91,14 @@ def _symbols(rows: Node, space: SequenceSpace, target: Space, how: How) -> tuple
 
 def _alone(rows: Any, space: ArraySpace, target: OneSequence, how: How) -> Any:
     """Return the only row as a sequence; its steps are a batch of a space."""
-    row = _in_steps(samples_at(rows, 0), space, 1)
+    row = _in_steps(_first_of(rows), space, 1)
     return target.steps.checked_when_read(space.formatted(row, target.steps, how), how.where)
+
+
+def _first_of(rows: Any) -> Any:
+    if not isinstance(rows, Node):
+        return rows[0]
+    return samples_at(rows, 0) if is_ragged(rows) else keyed(rows, 0)  # type: ignore[arg-type]
 
 
 def _in_steps(data: Any, space: ArraySpace, axes: int) -> Any:
@@ -88,18 +109,27 @@ def _in_steps(data: Any, space: ArraySpace, axes: int) -> Any:
     return batches.reshaped(data, *shape[:axes], *step) if is_other else data  # type: ignore[misc]
 
 
-def _formatted(dense: Any, space: SequenceSpace, target: Space, how: How) -> Any:
-    """Return rows that are filled up as sequences of another space, their labels in range."""
-    found = space.formatted(_sequences(dense, space), target, how)
-    return target.checked_when_read(found, how.where)
+def _formatted(
+    dense: Any, marks: Any, space: SequenceSpace, target: Space, how: How
+) -> tuple[Any, Any]:
+    """Return rows of one length, and where they have data, as sequences of another space.
 
-
-def _sequences(dense: Any, space: SequenceSpace) -> tuple[Any, Any]:
-    """Return rows that are filled up as data and mask, time in front."""
-    marks = batches.cast(mask_of(dense), FLOAT, How())
+    Their labels are in range.
+    """
     data = _in_steps(dense, space.space, 2)
     order = tuple(range(2, len(batches.extents_of(data))))
-    return batches.transposed(data, (1, 0, *order)), batches.transposed(marks, (1, 0))
+    mask = batches.transposed(batches.cast(marks, FLOAT, How()), (1, 0))
+    found = space.formatted((batches.transposed(data, (1, 0, *order)), mask), target, how)
+    return target.checked_when_read(found, how.where)  # type: ignore[no-any-return]
+
+
+@deferring
+def _all_data(rows: Any) -> Any:
+    """Return the mask of rows that have data everywhere."""
+    shape = batches.extents_of(rows)[:2]
+    if not isinstance(rows, Node):
+        return np.ones(shape, FLOAT)
+    return stored(ArraySource(np.broadcast_to(FLOAT.type(1), shape)), False)  # type: ignore[arg-type]
 
 
 class _Filling:

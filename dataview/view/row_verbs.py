@@ -164,8 +164,8 @@ class RowVerbs(BaseView):
         if options.spec is not None:
             remakes = options.transform or options.collate or options.pad is not None
             delivery = _delivery(self, options.spec, in_arrays=True, remakes=bool(remakes))
-            if options.pad is not None:
-                delivery.check_unpadded()
+            if options.collate is None:
+                options.pad = delivery.padding(options.pad)
         wrapper = face.viewed, face.viewed_with, face.unwrapped
         return loader.Loader(loader.plan_for(node_of(self), options, *wrapper, delivery))
 
