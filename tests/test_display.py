@@ -407,8 +407,14 @@ def test_images_are_drawn_as_their_space_or_their_shape_says():
         found = drawn_in(view._repr_html_())
         assert len(found) == 2
         assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
-    vectors = dv.View(a=wanted.reshape(2, 360), _spaces={"a": space.in_default_order})
-    assert np.array_equal(drawn_in(vectors._repr_html_())[1], wanted[1])
+    for axes in itertools.permutations(("c", 0, 1)):
+        own = space.with_axes(("b", *axes))
+        rows = space.np_format_as(flat, own).reshape(2, 360)
+        found = drawn_in(dv.View(a=rows, _spaces={"a": own})._repr_html_())
+        assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    turned = dv.spaces.Conv2DSpace((12, 10), channels=1, axes=("b", 1, 0, "c"))
+    grey = dv.View(a=np.ascontiguousarray(flat[:, 0].swapaxes(1, 2)), _spaces={"a": turned})
+    assert np.array_equal(drawn_in(grey._repr_html_())[1], flat[1, 0])
     assert drawn_in(dv.View(np.zeros((5, 3, 3), "u1"))._repr_html_()) == []
     assert drawn_in(unread(5, 28, 28, dtype="u1")._repr_html_()) == []
     noise = np.random.default_rng(0).integers(0, 256, (9, 64, 64, 3)).astype("u1")

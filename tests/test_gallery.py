@@ -73,6 +73,18 @@ def test_pages_are_well_formed_and_harmless(shown):
             ET.fromstring(drawing)
 
 
+@pytest.mark.parametrize("is_flat", [True, False])
+@pytest.mark.parametrize("axes", [("b", 0, "c"), ("b", "c", 0)])
+def test_signals_are_drawn_as_their_space_says(axes, is_flat):
+    space = dv.spaces.Conv1DSpace(20, 2, axes=axes)
+    wanted = np.random.default_rng(3).random((3, 20, 2))
+    rows = space.in_default_order.np_format_as(wanted, space)
+    rows = np.ascontiguousarray(rows).reshape(3, 40) if is_flat else rows
+    (look,) = dv.View(a=rows, _spaces={"a": space}).a._show().looks
+    assert look.kind == "curves"
+    np.testing.assert_array_equal(look.rows, wanted[:, :, 0])
+
+
 @pytest.mark.parametrize(
     ("view", "kind"),
     [

@@ -13,7 +13,7 @@ from dataview.plan.node import Node
 from dataview.show.outline import Outline, Part
 from dataview.show.thumbnails import as_images
 from dataview.show.values import ends_of
-from dataview.spaces import Conv1DSpace, readable_space_of_rows
+from dataview.spaces import Conv1DSpace, in_usual_order, readable_space_of_rows
 
 FIELDS_DRAWN = 20
 CURVE = 16
@@ -69,9 +69,10 @@ def _seen_as(rows: np.ndarray, meta: Mapping[str, Any]) -> tuple[str, np.ndarray
         return "images", images
     kind = rows.dtype.kind
     is_numeric = kind in "biuf"
-    if isinstance(readable_space_of_rows(meta), Conv1DSpace) and rows.ndim == 3 and is_numeric:
-        axes = readable_space_of_rows(meta).axes  # type: ignore[union-attr]
-        return "curves", rows[:, :, 0] if axes[-1] == "c" else rows[:, 0]
+    space = readable_space_of_rows(meta)
+    signals = in_usual_order(rows, space) if isinstance(space, Conv1DSpace) and is_numeric else None
+    if signals is not None:
+        return "curves", signals[:, :, 0]
     if rows.ndim == 2 and is_numeric and rows.shape[1] >= CURVE:
         return "curves", rows
     if rows.ndim == 2 and is_numeric and rows.shape[1] == 2:

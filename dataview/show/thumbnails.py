@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dataview.plan.kinds import size_of
 from dataview.plan.node import Node
-from dataview.spaces import Conv2DSpace, holds_rows, readable_space_of_rows
+from dataview.spaces import Conv2DSpace, holds_rows, in_usual_order, readable_space_of_rows
 
 SMALLEST = 8
 """A side of fewer pixels makes no image, unless a space says so."""
 
 CHANNELS = (1, 3, 4)
-ROWS, COLUMNS, CHANNEL = 0, 1, "c"
 
 
 def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
@@ -60,14 +58,7 @@ def _of_space(rows: np.ndarray, space: Conv2DSpace) -> np.ndarray | None:
     """Return images of a space, which may lie as vectors; None if they are others than it says."""
     if space.channels not in CHANNELS or rows.dtype.kind not in "buif":
         return None
-    if rows.ndim == 2 and rows.shape[1] == size_of(space.shape) * space.channels:
-        return rows.reshape(len(rows), *space.shape, space.channels)
-    if rows.ndim == 3 and space.channels == 1 and rows.shape[1:] == space.shape:
-        return rows[..., None]
-    axes = [axis for axis in space.axes if axis != "b"]
-    if rows.ndim != 4:
-        return None
-    return rows.transpose(0, *(1 + axes.index(axis) for axis in (ROWS, COLUMNS, CHANNEL)))
+    return in_usual_order(rows, space)
 
 
 def pixels_of(image: np.ndarray, side: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataview.spaces.delivery import Delivery
 from dataview.spaces.fields import (
     check_space_of_field,
     holds_rows,
+    in_usual_order,
     is_declared,
     joined_meta,
     readable_space,
@@ -31,9 +32,8 @@ __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
     "VectorSequenceSpace", "VectorSpace", "Views", "check_space_of_field", "given_for_space",
-    "holds_rows", "is_declared", "joined_meta", "plain", "readable_space",
-    "readable_space_of_rows", "register_views",
-    "space_of", "specs", "wrapped",
+    "holds_rows", "in_usual_order", "is_declared", "joined_meta", "plain", "readable_space",
+    "readable_space_of_rows", "register_views", "space_of", "specs", "wrapped",
 ]  # fmt: skip
 
 

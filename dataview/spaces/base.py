@@ -54,8 +54,11 @@ class Space:
     raise an error if something is wrong with it; `np_validate_callbacks` get arrays.
     """
 
-    family: ClassVar[type[Space]]
-    """The class under which the table of conversions has it."""
+    kinds: ClassVar[dict[str, type[Space]]] = {}
+    """The classes of spaces by name, as plain data tell it."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds.setdefault(cls.__name__, cls)
 
     def __init__(
         self,
@@ -215,12 +218,7 @@ shape (2, 2)
     ) -> Any:
         """Return a batch of arrays of this space as one of another."""
         given = _numeric(batch, "np_format_as", "format_as")
-        return self._np_formatted(given, space, how_of(casting, argmax))
-
-    def _np_formatted(self, batch: Any, space: Space, how: How) -> Any:
-        _check_is_space(space)
-        self.check(batch, "the batch")
-        return convert(batch, self, space, how)
+        return self.formatted(given, space, how_of(casting, argmax))
 
     def undo_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
@@ -231,7 +229,7 @@ shape (2, 2)
         """Return what `np_format_as(..., space)` made of a batch as a batch of this space again."""
         _check_is_space(space)
         given = _numeric(batch, "undo_np_format_as", "undo_format_as")
-        return space._np_formatted(given, self, how_of("exact", True))
+        return space.formatted(given, self, how_of("exact", True))
 
     def formatted(self, batch: Any, space: Space, how: How) -> Any:
         """Return a batch, of nodes or arrays, as one of another space."""
@@ -517,7 +515,7 @@ Step: TypeAlias = Callable[[Any], Any]
 
 Conversion: TypeAlias = Callable[[Any, Any, How], Step]
 CONVERSIONS: dict[tuple[type[Space], type[Space]], Conversion] = {}
-"""By the families of two spaces, what returns the step from the first to the second."""
+"""By two classes of spaces, what returns the step from the first to the second."""
 
 _Conversion = TypeVar("_Conversion", bound=Conversion)
 
@@ -545,9 +543,10 @@ def step_between(source: Space, target: Space, how: How) -> Step:
     """
     if source.is_laid_out_as(target):  # what is declared of a field says not how it is stored
         return target.caster(how)
-    conversion = CONVERSIONS.get((source.family, target.family))
+    pairs = itertools.product(type(source).__mro__, type(target).__mro__)
+    conversion = next((CONVERSIONS[pair] for pair in pairs if pair in CONVERSIONS), None)
     if conversion is None:
-        others = [wanted.__name__ for own, wanted in CONVERSIONS if own is source.family]
+        others = [wanted.__name__ for own, wanted in CONVERSIONS if isinstance(source, own)]
         raise no_conversion(source, target, f"only as {', '.join(others) or 'what it is'}")
     return conversion(source, target, how)
 

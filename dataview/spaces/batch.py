@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import evaluate_all, rows_of
 from dataview.errors import import_library
-from dataview.exchange import pack_like
+from dataview.exchange import bind, data_node, pack_like
 from dataview.index import axes_of, positions, shares_axes
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed, stored
@@ -106,11 +106,10 @@ def symbols_in(value: Any) -> dict[str, Placeholder]:
 
 def bound_to(value: Any, pairs: list[tuple[Any, Any]]) -> Any:
     """Return what nested views are over data for their symbols, which stand in pairs with them."""
-    data = {unwrapped(symbol).name: part for symbol, part in pairs}
+    data = {unwrapped(symbol).name: data_node(unwrapped(part)) for symbol, part in pairs}
 
     def bound(view: Any) -> Node:
-        given = {name: data[name] for name in symbols_in(view)}
-        return unwrapped(view._bind(given) if given else view)  # type: ignore[no-any-return]
+        return bind(unwrapped(view), {name: data[name] for name in symbols_in(view)})
 
     leaves = leaves_of(value)
     found = iter(evaluate_all([bound(leaf) for leaf in leaves if is_symbolic(leaf)]))

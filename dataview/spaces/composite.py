@@ -70,9 +70,6 @@ class NullSpace(Space):
         """Return None."""
 
 
-NullSpace.family = NullSpace
-
-
 class CompositeSpace(Space):
     """Several spaces: a batch is a tuple with a batch of each, all of one size.
 
@@ -257,9 +254,6 @@ class CompositeSpace(Space):
         )
 
 
-CompositeSpace.family = CompositeSpace
-
-
 def check_sizes(sizes: Sequence[int | None], told: Callable[[int], str], remedy: str = "") -> None:
     """Raise unless all parts of a batch have as many samples, None for any; `told` names a part."""
     known = {size for size in sizes if size is not None}
@@ -269,11 +263,15 @@ def check_sizes(sizes: Sequence[int | None], told: Callable[[int], str], remedy:
         raise ValueError(f"the parts of a batch have one number of samples; got {listing}{remedy}")
 
 
-def leaves(space: Space) -> list[Space]:
-    """Return the spaces inside that have no components themselves, in their order."""
-    if not isinstance(space, CompositeSpace):
-        return [space]
-    return [leaf for part in space for leaf in leaves(part)]
+def parts_of(space: Space, *beside: Any) -> list[tuple[Any, ...]]:
+    """Return each space inside that has no components, with what stands there in other trees.
+
+    NullSpace is left out.
+    """
+    if isinstance(space, CompositeSpace):
+        each = zip(space, *beside, strict=True)
+        return [found for inner in each for found in parts_of(*inner)]
+    return [] if isinstance(space, NullSpace) else [(space, *beside)]
 
 
 # --- conversions -------------------------------------------------------------------------------
@@ -332,17 +330,10 @@ def _cut(batch: Any, pieces: Any) -> Any:
     return None if pieces is None else pieces.of(batch)
 
 
-def _flat(batch: Any) -> list[Any]:
-    """Return the parts of a nested batch, without those of NullSpace."""
-    if type(batch) is not tuple:
-        return [] if batch is None else [batch]
-    return [part for inner in batch for part in _flat(inner)]
-
-
 @converts(CompositeSpace, VectorSpace)
 def _one_vector(source: CompositeSpace, target: VectorSpace, how: How) -> Step:
     check_totals(source, target)
-    found = [space for space in leaves(source) if not isinstance(space, NullSpace)]
+    found = [space for (space,) in parts_of(source)]
     for space in found:
         if isinstance(space, IndexSpace):
             why = f"{space!r} has no place in it as it is; format it as a VectorSpace first"
@@ -351,8 +342,8 @@ def _one_vector(source: CompositeSpace, target: VectorSpace, how: How) -> Step:
     steps = [step_between(*pair, how) for pair in zip(found, wanted, strict=True)]
 
     def joined(batch: Any) -> Any:
-        flat = zip(steps, _flat(batch), strict=True)
-        parts = [step(part) for step, part in flat]
+        flat = zip(steps, parts_of(source, batch), strict=True)
+        parts = [step(part) for step, (_, part) in flat]
         if len({part.dtype for part in parts}) > 1:
             dtypes = dict.fromkeys(str(part.dtype) for part in parts)
             raise TypeError(
@@ -381,7 +372,7 @@ def _several(source: VectorSpace, target: CompositeSpace, how: How) -> Step:
 
 def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] | None:
     """Return the images whose channels together are those of another, None if they are not."""
-    found = [part for part in leaves(several) if not isinstance(part, NullSpace)]
+    found = [part for (part,) in parts_of(several)]
     images = [part for part in found if isinstance(part, ConvSpace) and part.shape == whole.shape]
     if len(images) < len(found) or not images:
         return None
@@ -390,7 +381,7 @@ def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] |
 
 def _by_vectors(source: Space, target: Space, several: CompositeSpace, how: How) -> Step:
     """Return the step from several parts to an image, or the other way round, by vectors."""
-    if not all(isinstance(part, (VectorSpace, NullSpace)) for part in leaves(several)):
+    if not all(isinstance(part, VectorSpace) for (part,) in parts_of(several)):
         raise no_conversion(
             source,
             target,
@@ -417,8 +408,8 @@ def _one_image(source: CompositeSpace, target: ConvSpace, how: How) -> Step:
     axis = target.axes.index("c")
 
     def joined(batch: Any) -> Any:
-        flat = zip(steps, _flat(batch), strict=True)
-        return batches.joined([step(part) for step, part in flat], axis)
+        flat = zip(steps, parts_of(source, batch), strict=True)
+        return batches.joined([step(part) for step, (_, part) in flat], axis)
 
     return joined
 

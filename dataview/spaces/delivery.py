@@ -17,13 +17,12 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
-from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space, how_of
 from dataview.spaces.composite import check_sizes
 from dataview.spaces.fields import (
     declared,
     is_batch,
-    rows_as,
+    laid_out,
     space_of_made_rows,
     space_of_stored_rows,
 )
@@ -196,7 +195,7 @@ class _Step:
 
     def _as_batch(self, rows: Any, space: Space) -> Any:
         """Return rows of a field in the shape that a space, rows first, has."""
-        found = _as_batch(rows, space)
+        found = laid_out(rows, space)
         if self.has_rows or found is rows or isinstance(space, OneSequence):
             return found
         raise ValueError(
@@ -267,32 +266,14 @@ def _as_space(batch: Any, stored: Space, space: Space, how: How) -> Any:
 
 def _of_stream(rows: Stream, stored: Space, space: Space, how: How) -> Any:
     """Return a stream of samples as each of them is in a batch of one."""
-
-    def each(batch: Any, own: Space) -> Any:
-        if isinstance(batch, tuple):
-            return tuple(map(each, batch, own))
-        if batch is None:
-            return None
-        if own.get_batch_axis():
-            raise StreamError(
-                f"the samples of a stream stand along the first axis, and in {own!r} along axis "
-                f"{own.get_batch_axis()}; _minibatches(batch_size, spec=...) has batches of it"
-            )
-        return rows.of_rows(keyed(own.declared_on(batch, None), 0))
-
-    batch = _as_batch(layout.expanded(rows.one, 0), stored)
-    return each(_as_space(batch, stored, space, how), space)
-
-
-def _as_batch(rows: Any, space: Space) -> Any:
-    """Return rows of a field in the shape that a space, rows first, has."""
-    if not isinstance(space, ArraySpace) or batches.is_sparse(rows):
-        return rows
-    shape = batches.extents_of(rows)
-    if shape[1:] == space.row_shape or not shape:
-        return rows
-    row = rows_as(space, shape[1:])
-    return rows if row is None else batches.reshaped(rows, shape[0], *row)  # None: it is refused
+    if space.get_batch_axis():
+        raise StreamError(
+            f"the samples of a stream stand along the first axis, and in {space!r} along axis "
+            f"{space.get_batch_axis()}; _minibatches(batch_size, spec=...) has batches of it"
+        )
+    batch = laid_out(layout.expanded(rows.one, 0), stored)
+    found = _as_space(batch, stored, space, how)
+    return rows.of_rows(keyed(space.declared_on(found, None), 0))
 
 
 def _evaluated(batch: Any) -> Any:

@@ -22,25 +22,11 @@ from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import IS_BATCH, SPACE, Space, plain
 from dataview.spaces.batch import Extents
-from dataview.spaces.composite import CompositeSpace, NullSpace
-from dataview.spaces.images import Conv1DSpace, Conv2DSpace, Conv3DSpace, ConvSpace
+from dataview.spaces.composite import CompositeSpace
+from dataview.spaces.images import Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
-from dataview.spaces.sequences import (
-    IndexSequenceSpace,
-    OneSequence,
-    SequenceSpace,
-    VectorSequenceSpace,
-)
+from dataview.spaces.sequences import OneSequence, SequenceSpace
 from dataview.spaces.vector import VectorSpace, densely
-
-_KINDS: Mapping[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        CompositeSpace, Conv1DSpace, Conv2DSpace, Conv3DSpace, IndexSequenceSpace, IndexSpace,
-        NullSpace, SequenceSpace, VectorSequenceSpace, VectorSpace,
-    )
-}  # fmt: skip
-
 
 # --- plain data --------------------------------------------------------------------------------
 
@@ -49,11 +35,11 @@ def from_plain(told: Mapping[str, Any]) -> Space:
     """Return the space that plain data tell of."""
     try:
         facts = {k: _told(value) for k, value in told.items() if k not in ("kind", IS_BATCH)}
-        kind = _KINDS[told["kind"]]
+        kind = Space.kinds[told["kind"]]
         if issubclass(kind, LabelSpace):
             facts.setdefault("max_labels", None)
-        return kind(**facts)  # type: ignore[no-any-return]
-    except (TypeError, ValueError, KeyError) as error:
+        return kind(**facts)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise ValueError(
             f"the metadata {SPACE!r} tell of no space that this version knows: {dict(told)}; "
             "declare it: dv.View(..., _spaces={name: ...})"
@@ -103,7 +89,7 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
     """
     if not is_declared({SPACE: told}) or dtype.kind not in "biufc":
         return None
-    kind = _KINDS.get(told["kind"], Space)
+    kind = Space.kinds.get(told["kind"], Space)
     if kind is SequenceSpace:
         step = _computed(told.get("space"), dtype, is_cast)
         return None if step is None else {**told, "space": step}
@@ -137,6 +123,27 @@ def rows_as(space: Space, row: Extents) -> Extents | None:
     else:  # axes in another order are not to be taken for those of the space
         fits = [n for n in row if n != 1] == [n for n in wanted if n != 1]
     return wanted if fits else None
+
+
+def laid_out(data: Any, space: Space, before: int = 1) -> Any:
+    """Return data, whose rows stand behind so many axes, with the rows as a space has them."""
+    shape = batches.extents_of(data)
+    row = rows_as(space, shape[before:]) if shape else None
+    is_other = row is not None and row != shape[before:]
+    return batches.reshaped(data, *shape[:before], *row) if is_other else data  # type: ignore[misc]
+
+
+def in_usual_order(rows: np.ndarray, space: ArraySpace) -> np.ndarray | None:
+    """Return rows with their axes in the order of a class's default, None if they are no samples.
+
+    >>> planes = Conv2DSpace((1, 2), 2, axes=("b", "c", 0, 1))
+    >>> in_usual_order(np.array([[1, 2, 10, 20]]), planes).tolist()
+    [[[[1, 10], [2, 20]]]]
+    """
+    if not holds_rows(space, rows.shape[1:]):
+        return None
+    own = space.rows_first.with_dtype(None)
+    return own.np_format_as(laid_out(rows, own), own.in_default_order)  # type: ignore[no-any-return]
 
 
 def of_sequences(space: Space, row: Extents | None) -> Space:

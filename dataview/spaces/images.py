@@ -135,9 +135,6 @@ class ConvSpace(ArraySpace):
         return self.with_axes(self.default_axes())
 
 
-ConvSpace.family = ConvSpace
-
-
 class Conv1DSpace(ConvSpace):
     """Signals: a batch has axes for samples ("b"), time (0) and channels ("c").
 

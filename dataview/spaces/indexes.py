@@ -98,9 +98,6 @@ class IndexSpace(LabelSpace):
     roles = ("batch", "labels")
 
 
-IndexSpace.family = IndexSpace
-
-
 _UNSIGNED = {
     np.dtype(f"{order}i{n}"): (np.dtype(f"{order}u{n}"), 2 ** (8 * n - 1))
     for n in (1, 2, 4, 8)

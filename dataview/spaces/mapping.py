@@ -10,8 +10,8 @@ import numpy as np
 from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
-from dataview.spaces.composite import CompositeSpace, NullSpace
-from dataview.spaces.data_specs import DataSpecs, Source, checked_specs
+from dataview.spaces.composite import CompositeSpace, NullSpace, parts_of
+from dataview.spaces.data_specs import DataSpecs, checked_specs
 
 _MISSING: Any = object()
 
@@ -34,7 +34,7 @@ class DataSpecsMapping:
     @explained("DataSpecsMapping((space, source))")
     def __init__(self, data_specs: Any) -> None:
         self.specs = checked_specs(data_specs)
-        self.unique: tuple[tuple[Space, str], ...] = tuple(dict.fromkeys(_pairs(*self.specs)))
+        self.unique: tuple[tuple[Space, str], ...] = tuple(dict.fromkeys(parts_of(*self.specs)))
         places = {pair: number for number, pair in enumerate(self.unique)}
         self._tree = _tree(*self.specs, places)
 
@@ -136,13 +136,6 @@ class DataSpecsMapping:
             names = tuple([source for _, source in self.unique])
             raise ValueError(f"expected a flat tuple of {count}, {names}; got {len(parts)} parts")
         return parts
-
-
-def _pairs(space: Space, source: Source) -> list[tuple[Space, str]]:
-    if isinstance(space, CompositeSpace):
-        inside = zip(space, source, strict=True)
-        return [pair for inner in inside for pair in _pairs(*inner)]
-    return [] if isinstance(space, NullSpace) else [(space, str(source))]
 
 
 def _tree(space: Space, source: Any, places: dict[Any, int]) -> Any:

@@ -9,7 +9,7 @@ from dataview.errors import explained
 from dataview.plan.kinds import Placeholder
 from dataview.spaces import batch as batches
 from dataview.spaces.base import Space
-from dataview.spaces.composite import CompositeSpace
+from dataview.spaces.composite import CompositeSpace, parts_of
 from dataview.spaces.data_specs import DataSpecs, Source, checked_specs
 from dataview.spaces.mapping import DataSpecsMapping
 
@@ -113,7 +113,8 @@ class MonitorChannel:
     def value_of(self, data: Any) -> Any:
         """Return the value for a batch, of views or arrays, as `data_specs` asks for it."""
         self.data_specs.space.validate(data)
-        return batches.bound_to(self.val, _pairs(self.graph_inputs, data))
+        both = map(batches.leaves_of, (self.graph_inputs, data))
+        return batches.bound_to(self.val, [p for p in zip(*both, strict=True) if p[0] is not None])
 
     def __call__(self) -> Any:
         """Return the value for the dataset."""
@@ -124,16 +125,6 @@ class MonitorChannel:
         return self.value_of(self.dataset._get(self.data_specs))
 
 
-def _pairs(symbols: Any, data: Any) -> list[tuple[Any, Any]]:
-    """Return each symbol with its data."""
-    if symbols is None:
-        return []
-    if not isinstance(symbols, tuple):
-        return [(symbols, data)]
-    both = zip(symbols, data, strict=True)
-    return [pair for symbol, part in both for pair in _pairs(symbol, part)]
-
-
 def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> None:
     """Raise unless each symbol stands for one source in one space, and a value needs no others."""
     for leaf in batches.leaves_of(val):
@@ -142,7 +133,7 @@ def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> Non
                 f"channel {channel!r}: val is a view, a number, or several; got {leaf!r}; call it"
             )
     known: dict[str, Any] = {}
-    for symbols, pair in _symbols_of(inputs, *specs):
+    for space, source, symbols in parts_of(*specs, inputs):
         for number, symbol in enumerate(batches.leaves_of(symbols)):
             node = batches.unwrapped(symbol)
             if not isinstance(node, Placeholder):
@@ -150,11 +141,11 @@ def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> Non
                     f"channel {channel!r}: graph_inputs are symbols, as space.make_batch(name) "
                     f"makes them; got {symbol!r}"
                 )
-            place = (*pair, number)
+            place = (space, source, number)
             if known.setdefault(node.name, place) != place:
                 raise ValueError(
                     f"channel {channel!r}: two of the graph_inputs are named {node.name!r}, for "
-                    f"{known[node.name][1]!r} and {pair[1]!r}, and data are given by name; "
+                    f"{known[node.name][1]!r} and {source!r}, and data are given by name; "
                     "CompositeSpace(...).make_batch(name) names each differently"
                 )
     others = [name for name in batches.symbols_in(val) if name not in known]
@@ -163,11 +154,3 @@ def _check_symbols(channel: str, inputs: Any, val: Any, specs: DataSpecs) -> Non
             f"channel {channel!r}: val is computed of {', '.join(map(repr, others))} too, which "
             f"graph_inputs do not have: {', '.join(map(repr, known)) or 'none'}"
         )
-
-
-def _symbols_of(symbols: Any, space: Space, source: Source) -> list[tuple[Any, Any]]:
-    """Return the symbols for each pair of a space and the name of a field."""
-    if isinstance(space, CompositeSpace):
-        inside = zip(symbols, space, source, strict=True)
-        return [found for each in inside for found in _symbols_of(*each)]
-    return [] if symbols is None else [(symbols, (space, source))]

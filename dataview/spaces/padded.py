@@ -32,7 +32,7 @@ from dataview.sources import ArraySource
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import How, Space
-from dataview.spaces.fields import rows_as
+from dataview.spaces.fields import laid_out
 from dataview.spaces.sequences import OneSequence, SequenceSpace
 
 FLOAT = np.dtype(np.float32)
@@ -91,7 +91,7 @@ def _symbols(rows: Node, space: SequenceSpace, target: Space, how: How) -> tuple
 
 def _alone(rows: Any, space: ArraySpace, target: OneSequence, how: How) -> Any:
     """Return the only row as a sequence; its steps are a batch of a space."""
-    row = _in_steps(_first_of(rows), space, 1)
+    row = laid_out(_first_of(rows), space)
     return target.steps.checked_when_read(space.formatted(row, target.steps, how), how.where)
 
 
@@ -101,14 +101,6 @@ def _first_of(rows: Any) -> Any:
     return samples_at(rows, 0) if is_ragged(rows) else keyed(rows, 0)  # type: ignore[arg-type]
 
 
-def _in_steps(data: Any, space: ArraySpace, axes: int) -> Any:
-    """Return data, whose steps stand behind so many axes, with the steps as a space has them."""
-    shape = batches.extents_of(data)
-    step = rows_as(space, shape[axes:])
-    is_other = step is not None and step != shape[axes:]
-    return batches.reshaped(data, *shape[:axes], *step) if is_other else data  # type: ignore[misc]
-
-
 def _formatted(
     dense: Any, marks: Any, space: SequenceSpace, target: Space, how: How
 ) -> tuple[Any, Any]:
@@ -116,7 +108,7 @@ def _formatted(
 
     Their labels are in range.
     """
-    data = _in_steps(dense, space.space, 2)
+    data = laid_out(dense, space.space, before=2)
     order = tuple(range(2, len(batches.extents_of(data))))
     mask = batches.transposed(batches.cast(marks, FLOAT, How()), (1, 0))
     found = space.formatted((batches.transposed(data, (1, 0, *order)), mask), target, how)

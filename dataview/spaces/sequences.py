@@ -128,10 +128,6 @@ class IndexSequenceSpace(OneSequence, LabelSpace):
         return IndexSpace(self.max_labels, self.dim, self.dtype)
 
 
-VectorSequenceSpace.family = VectorSequenceSpace
-IndexSequenceSpace.family = IndexSequenceSpace
-
-
 class SequenceSpace(Space):
     """Several sequences, filled up to the length of the longest: a pair of data and mask.
 
@@ -284,9 +280,6 @@ class SequenceSpace(Space):
         found = dtype or self.dtype or float
         data = placeholder(f"{name}[0]", (None, *shape), found, NO_FIELDS)
         return data, placeholder(f"{name}[1]", (None, batch_size), np.float32, NO_FIELDS)
-
-
-SequenceSpace.family = SequenceSpace
 
 
 @functools.cache

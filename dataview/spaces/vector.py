@@ -71,9 +71,6 @@ class VectorSpace(ArraySpace):
             )
 
 
-VectorSpace.family = VectorSpace
-
-
 def densely(space: Space) -> Space:
     """Return a space, without the demand that its batches are sparse."""
     sparse = isinstance(space, VectorSpace) and space.sparse
