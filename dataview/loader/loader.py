@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import threading
@@ -9,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from dataview.errors import StreamError
 from dataview.index.progress import maker_of_bars
 from dataview.loader.assembly import Assembly, Failure, Outcome
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
+from dataview.loader.hints import unknown_attribute
+from dataview.loader.options import LoaderOptions
 from dataview.loader.plan import LoaderPlan
 from dataview.loader.processes import ProcessWorker, SharedPickle
 from dataview.loader.state import State, restored
@@ -353,6 +356,10 @@ class Loader:
         """Return how many samples an epoch has that goes on in an order that was saved."""
         self._dealer.go_on(cursor, orders)
         return self._dealer.total(cursor.epoch)
+
+    def __getattr__(self, name: str) -> Never:
+        options = [option.name for option in dataclasses.fields(LoaderOptions)]
+        raise AttributeError(unknown_attribute(name, dir(Loader), options), name=name, obj=self)
 
     def __reduce__(self) -> Any:
         raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")

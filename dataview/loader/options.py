@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from dataview import samplers
 from dataview.errors import unknown_option
 from dataview.loader.devices import checked_device
+from dataview.loader.hints import ELSEWHERE, IN_CODE, MODES
 
 Check: TypeAlias = Callable[[str, Any], Any]
 """A function of an option's name and value, which returns the value to use, or raises."""
@@ -256,40 +257,6 @@ def _checked(
         if check is not None and value is not default:
             named[name] = check(name, value)
     return named
-
-
-ELSEWHERE = {
-    "batch_sampler": "sampler=",
-    "collate_fn": "collate=",
-    "data_specs": "spec={!r}",
-    "drop_last": "tail='drop'",
-    "drop_remainder": "tail='drop'",
-    "generator": "seed={!r}",
-    "mode": "sampler={!r}",
-    "num_workers": "workers={!r}",
-    "pin_memory": "device=",
-    "prefetch_factor": "prefetch={!r}",
-    "random_state": "seed={!r}",
-    "rng": "seed={!r}",
-    "shuffle": "sampler='permutation'",
-}
-"""What to write for the options of other libraries' loaders, with their value."""
-
-MODES = {
-    "batchwise_shuffled_sequential": "batchwise-permutation",
-    "even_sequences": "same-length",
-    "random_slice": "random-slice",
-    "random_uniform": "uniform",
-    "sequential": "linear",
-    "shuffled_sequential": "permutation",
-}
-"""The samplers by the names that Pylearn2 has for them; those of `even_...` also drop the tail."""
-MODES |= {f"even_{mode}": sampler for mode, sampler in MODES.items() if mode != "even_sequences"}
-
-IN_CODE = dict.fromkeys(
-    ("epochs", "num_epochs", "max_epochs"), "for epoch in range(epochs), and in it, for b in loader"
-)
-"""What to write for options of other libraries that are none here."""
 
 
 def _explained(known: Collection[str]) -> str:
