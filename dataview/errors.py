@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -208,6 +209,7 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, ins
         parameters = parameters[1:]
     shown = [one for one in parameters if instead or one.kind is one.POSITIONAL_OR_KEYWORD]
     listing = ", ".join([str(one.replace(annotation=one.empty)) for one in shown])
+    listing = re.sub(r"<class '(\w+)'>", r"\1", listing)
     usage = usage or f"{title}({listing})"
     known = [one.name for one in parameters]
     wrong = next((name for name in named if name not in known), None)

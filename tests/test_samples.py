@@ -189,6 +189,23 @@ def test_lists_that_make_an_array_are_arrays():
     assert dv.View(objects)().tolist() == objects
 
 
+def test_a_list_of_views_is_their_stack():
+    x = np.arange(12.0).reshape(4, 3)
+    d, r = dv.View(x, a=0), dv.View(x=x, name=np.array(list("abcd")))
+    for made in (dv.View([d[0], d[2]]), dv.View((d[0], d[2])), dv.View(f=[d[0], x[2]]).f):
+        assert_same(made(), x[[0, 2]])
+    assert_same(dv.zip([d, d])(), dv.View(f0=np.stack([x, x]))())
+    rows = dv.View([r[0], r[2]])
+    assert_same(rows(), r[[0, 2]]())
+    rows.x[1] = -1  # nothing was copied
+    assert x[2].tolist() == [-1, -1, -1]
+    assert [row().tolist() for row in dv.View([d[0], d[1, :2]])] == [[0, 1, 2], [3, 4]]
+    other = dv.View(x=x)
+    for make in (dv.View, np.stack):
+        with pytest.raises(ValueError, match=r"view 1 has the fields .'x'., view 0"):
+            make([r[0], other[0]])
+
+
 def test_nested_lists_of_samples():
     view = dv.View([{"at": {"x": 1, "y": 2}, "name": "a"}, {"at": {"x": 3, "y": 4}, "name": "bc"}])
     assert_same(view.at.y(), np.array([2, 4]))

@@ -12,9 +12,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.exchange.from_libraries import imported
 from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
+from dataview.plan.concat import stacked
 from dataview.plan.fields import check_name
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged, as_ragged, laid_out, ragged_of
@@ -137,6 +139,11 @@ def _of_values(value: Any) -> Node:
             "a masked array would lose its mask; fill it, or give data and mask as two fields: "
             "dv.View(x=a.filled(0), x_mask=~np.ma.getmaskarray(a))"
         )
+    if type(value) in (list, tuple) and value and isinstance(value[0], Node):
+        nodes = [node_of(part) for part in value]
+        if len({node.extents for node in nodes}) == 1:
+            return stacked(nodes)
+        value = [evaluate(node) for node in nodes]
     ended = listed(value)
     if isinstance(ended, (list, tuple)) and any(isinstance(part, Mapping) for part in ended):
         raise TypeError("a list of mappings is not an array; view it by itself: dv.View(samples)")

@@ -204,8 +204,8 @@ def _listed(values: list[Any], names: Names | None) -> Node:
 def _has_parts(value: Any) -> bool:
     """Whether a sample of a list has parts; a plain tuple has if they cannot make one array."""
     if type(value) is not tuple:
-        own = isinstance(value, Mapping) or hasattr(value, "_fields")
-        return own or dataclasses.is_dataclass(value)
+        is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+        return is_named or isinstance(value, Mapping) or dataclasses.is_dataclass(value)
     return len({_shape_of(part) for part in value}) > 1
 
 

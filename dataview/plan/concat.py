@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from dataview.errors import StreamError, shape_text, shortened
 from dataview.index import (
@@ -25,8 +26,9 @@ from dataview.index import (
     shifted,
 )
 from dataview.index.flat import shaped
-from dataview.plan.build import field, record
-from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
+from dataview.plan import layout
+from dataview.plan.build import field, record, with_fields
+from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of
@@ -109,7 +111,10 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = s
     shapes = [known_shape(node) for node in nodes]
     for number, shape in enumerate(shapes):
         if not shape:
-            raise ValueError(f"view {number} has no rows to join: its shape is ()")
+            raise ValueError(
+                f"view {number} has no rows to join: its shape is (); d[i:i+1] is a row as a view "
+                "of rows, dv.open(path) what is in a file"
+            )
         if shape[1:] != shapes[0][1:]:
             raise ValueError(
                 f"the rows of view {number} have shape {shape[1:]}, those of view 0 "
@@ -298,3 +303,27 @@ def _as_line(places: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
     if len(places) == 1 and isinstance(numbers_map(places[0]), Affine):
         return (slice(int(places[0][0]), int(places[0][-1]) + 1),)
     return places
+
+
+# --- along any axis --------------------------------------------------------------------------
+
+
+@deferring
+def joined(nodes: Sequence[Node], axis: int | None) -> Node:
+    """Return nodes joined along an axis, or flat; fields that only some of the arrays have go."""
+    names = {tuple(node.fields) for node in nodes}
+    if len(names) > 1 and not any(isinstance(node, Record) for node in nodes):
+        nodes = [with_fields(node, NO_FIELDS) for node in nodes]
+    if axis is None:
+        return concat([layout.reshaped(node, -1) for node in nodes])
+    if axis == 0 or normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
+        return concat(nodes)
+    return layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
+
+
+@deferring
+def stacked(nodes: Sequence[Node], axis: int = 0) -> Node:
+    """Return nodes of one shape joined along a new axis."""
+    if len(set(map(known_shape, nodes))) > 1:
+        raise ValueError(f"what is stacked has one shape; got {[*map(known_shape, nodes)]}")
+    return joined([layout.expanded(node, axis) for node in nodes], axis)

@@ -16,6 +16,7 @@ _SHUFFLES = "seed=0, which shuffles; without a seed the rows keep their order"
 _SIZES = "the sizes first, as in d._split(0.8, 0.2, seed=0)"
 _PARALLEL = "d._map(function)._loader(batch_size, workers=4), which calls it in parallel"
 _ONE_FUNCTION = "d._map(lambda row: function(row, other))"
+_ANY_AXIS = "np.concatenate([a, b], axis=1), which is lazy, too; dv.concat joins rows"
 
 INSTEAD = {
     "_astype": {"copy": "d._astype(dtype)(copy=True)"},
@@ -74,8 +75,15 @@ INSTEAD = {
     "_to_pandas": {"index": "d._to_pandas().set_index('x')"},
     "_to_torch": {"dtype": "d._astype('f4')._to_torch()"},
     "_unique": {"return_counts": "counts=True", "return_inverse": "d._codes()"},
+    "concat": {
+        "axis": _ANY_AXIS,
+        "dim": _ANY_AXIS,
+        "ignore_index": "nothing: rows have no index",
+        "keys": "dv.zip(a=a, b=b) for fields of these names",
+    },
+    "ragged": {"dtype": "dv.ragged(rows)._astype('f4')"},
 }
-"""By verb, what to write for an argument of other libraries."""
+"""By verb or function, what to write for an argument of other libraries."""
 
 EVERYWHERE = {
     "inplace": "d = d.{0}(...): a verb returns a view, and changes nothing",

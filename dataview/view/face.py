@@ -266,9 +266,16 @@ def unwrapped(value: Any) -> Any:
     return in_parts(value)
 
 
+def data_of(value: Any) -> Any:
+    """Return what a view is made of, with the nodes of the views in it, in a list of them, too."""
+    if type(value) is list and value and isinstance(value[0], BaseView):
+        return [unwrapped(part) for part in value]
+    return unwrapped(value)
+
+
 def node_from(value: Any) -> Node:
     """Return the node of a view, or of a user's data."""
-    return exchange.data_node(unwrapped(value))
+    return exchange.data_node(data_of(value))
 
 
 def sample_from(value: Any) -> Node:

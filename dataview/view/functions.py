@@ -9,6 +9,7 @@ from typing import Any
 
 from dataview import exchange, formats
 from dataview.compute import evaluate_all
+from dataview.errors import explained
 from dataview.exchange import Function, pack_like
 from dataview.formats import Recovery
 from dataview.index import is_integer
@@ -18,6 +19,7 @@ from dataview.plan.fields import WindowSpec
 from dataview.plan.node import Node
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
+from dataview.view.arguments import advice
 from dataview.view.face import evaluated, node_from, node_of, sample_from, unwrapped
 from dataview.view.view import View, viewed
 
@@ -137,6 +139,7 @@ def _paths(path: Any, mode: str, options: Mapping[str, Any]) -> list[str] | None
     return formats.matching(os.fsdecode(path), options)
 
 
+@explained(instead=advice)
 def recover(
     path: str | bytes | os.PathLike[str], action: str = "tell", format: str | None = None
 ) -> list[Recovery]:
@@ -161,6 +164,7 @@ def recover(
     return formats.recover(place, format, action)
 
 
+@explained(instead=advice)
 def evaluate(*views: Any) -> Any:
     """Return the data of several views, in the same tuples, lists and mappings.
 
@@ -193,6 +197,7 @@ def _each(structure: Any, change: Callable[[Any], Any]) -> Any:
     return change(structure)
 
 
+@explained(instead=advice)
 def field(window: Any, /, **fields: Any) -> WindowSpec:
     """Declare a window that has windows of its own, counted from its start.
 
@@ -204,6 +209,7 @@ def field(window: Any, /, **fields: Any) -> WindowSpec:
     return WindowSpec(window, fields)
 
 
+@explained(instead=advice)
 def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> View:
     """Return a view without data: a name, a shape with None for unknown lengths, and a dtype.
 
@@ -214,6 +220,7 @@ def symbol(name: str, /, shape: Any = (), dtype: Any = float, **fields: Any) -> 
     return viewed(declare.symbol(name, shape, dtype, fields))
 
 
+@explained(instead=advice)
 def function(inputs: Any, outputs: Any) -> Function:
     """Return a function of arrays, made from symbols and from expressions of them.
 
@@ -227,6 +234,7 @@ def function(inputs: Any, outputs: Any) -> Function:
     return Function(_each(inputs, unwrapped), _each(outputs, unwrapped), node_from)
 
 
+@explained(instead=advice)
 def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = None) -> View:
     """Return rows of different shapes: parts of flat values, without a copy, or a list of rows.
 
@@ -241,6 +249,7 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
     return viewed(exchange.ragged(unwrapped(values), *places))
 
 
+@explained(instead=advice)
 def concat(*views: Any) -> View:
     """Return the views one after the other, their fields joined by name.
 
@@ -277,6 +286,7 @@ def zip(
     return viewed(node if _spaces is None else declare.with_spaces(node, _spaces))
 
 
+@explained(instead=advice)
 def collate(samples: Iterable[Any], pad: Any = None, device: Any = None) -> Any:
     """Return samples (arrays, numbers, texts, tuples, mappings of them, views) as one batch.
 

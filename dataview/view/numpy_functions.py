@@ -29,9 +29,8 @@ from dataview.compute import (
 )
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
-from dataview.plan.build import comparison, keyed, with_fields
-from dataview.plan.concat import concat
-from dataview.plan.fields import NO_FIELDS
+from dataview.plan.build import comparison, keyed
+from dataview.plan.concat import joined, stacked
 from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
@@ -306,7 +305,7 @@ def _take(a: Any, indices: Any, axis: int | None = None) -> Node:
 
 def _hstack(tup: Any) -> Node:
     nodes = [n if lengths.ndim(n) else layout.expanded(n, 0) for n in map(node_from, tup)]
-    return _joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
+    return joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
 
 
 def _isin(*args: Any, **options: Any) -> Any:
@@ -315,28 +314,10 @@ def _isin(*args: Any, **options: Any) -> Any:
 
 
 @deferring
-def _joined(nodes: Sequence[Node], axis: int | None) -> Node:
-    if len({tuple(node.fields) for node in nodes}) > 1:
-        nodes = [with_fields(node, NO_FIELDS) for node in nodes]
-    if axis is None:
-        return concat([layout.reshaped(node, -1) for node in nodes])
-    if axis == 0 or normalize_axis_index(axis, len(known_shape(nodes[0]))) == 0:
-        return concat(nodes)
-    return layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
-
-
-@deferring
-def _stacked(nodes: Sequence[Node], axis: int) -> Node:
-    if len(set(map(known_shape, nodes))) > 1:
-        raise ValueError(f"what is stacked has one shape; got {[*map(known_shape, nodes)]}")
-    return _joined([layout.expanded(node, axis) for node in nodes], axis)
-
-
-@deferring
 def _joined_as_rows(nodes: Sequence[Node]) -> Node:
     while min(len(known_shape(node)) for node in nodes) < 2:
         nodes = [layout.expanded(n, 0) if len(known_shape(n)) < 2 else n for n in nodes]
-    return _joined(nodes, 0)
+    return joined(nodes, 0)
 
 
 # --- statistics ------------------------------------------------------------------------------
@@ -477,7 +458,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.array_equal: lambda a1, a2: lengths.truth(comparison(node_from(a1), node_from(a2), False)),
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
-    np.concatenate: lambda arrays, /, axis=0: _joined([*map(node_from, arrays)], axis),
+    np.concatenate: lambda arrays, /, axis=0: joined([*map(node_from, arrays)], axis),
     np.count_nonzero: _count_nonzero,
     np.dot: _dot,
     np.expand_dims: _laid(layout.expanded),
@@ -491,7 +472,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.ravel: lambda a, order="C": _reshape(a, -1, order),
     np.reshape: _reshape,
     np.squeeze: _laid(layout.squeezed),
-    np.stack: lambda arrays, axis=0: _stacked([*map(node_from, arrays)], axis),
+    np.stack: lambda arrays, axis=0: stacked([*map(node_from, arrays)], axis),
     np.median: partial(_median, False),
     np.nanmedian: partial(_median, True),
     np.nanpercentile: partial(_percentile, without_missing=True),

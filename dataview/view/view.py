@@ -103,11 +103,11 @@ class View(
     ) -> None:
         if more:
             raise TypeError(hints.SEVERAL_ARRAYS.format(1 + len(more)))
-        parts = {name: unwrapped(part) for name, part in fields.items()}
+        parts = {name: face.data_of(part) for name, part in fields.items()}
         about = declare.NO_FACTS
         if _length is not None or _names is not None or _fields is not None:
             about = declare.SampleFacts(_length, _names, _fields)
-        node = declare.construct(unwrapped(data), parts, _rank, _driver, about)
+        node = declare.construct(face.data_of(data), parts, _rank, _driver, about)
         if _meta is not None:
             node = declare.with_meta(node, _meta)
         if _spaces is not None:
