@@ -6,6 +6,7 @@ import collections
 import contextlib
 import copy
 import importlib
+import inspect
 import math
 import pickle
 
@@ -505,6 +506,7 @@ def test_specifications_are_imported_by_either_name():
     from dataview.specs import DataSpecsMapping as found
 
     assert found is DataSpecsMapping
+    assert dir(dv.specs) == sorted(dv.specs.__all__)
 
 
 @pytest.mark.parametrize(
@@ -1265,6 +1267,19 @@ def test_the_dataset_of_a_channel_is_a_view(dataset):
     with pytest.raises(TypeError, match=r"dataset= is a view .* got .*dv.View\(name=data\)"):
         MonitorChannel(x, x._mean(), "s", (VectorSpace(2), "a"), dataset)
     assert MonitorChannel(None, 3.0, "s", (NullSpace(), ""), dataset)() == 3.0
+
+
+@pytest.mark.parametrize("protocol", [dv.specs.Model, dv.specs.Cost])
+def test_a_method_that_a_class_only_inherits_is_not_there(protocol):
+    class Own(protocol):
+        pass
+
+    names = [name for name in vars(protocol) if not name.startswith("_")]
+    assert len(names) > 2
+    for name in names:
+        method = getattr(Own(), name)
+        with pytest.raises(NotImplementedError, match=f"Own has no {name}"):
+            method(*inspect.signature(method).parameters)
 
 
 # -------------------- found by a reader --------------------

@@ -14,6 +14,11 @@ from dataview.spaces.data_specs import DataSpecs, Source, checked_specs
 from dataview.spaces.mapping import DataSpecsMapping
 
 
+def _missing(inheriting: object, name: str) -> NotImplementedError:
+    """Return the error for a method that a class has only from a protocol."""
+    return NotImplementedError(f"{type(inheriting).__name__} has no {name}(...); define it")
+
+
 @runtime_checkable
 class Model(Protocol):
     """The methods of a model: which field it takes, in which space, and what to watch in it.
@@ -24,18 +29,23 @@ class Model(Protocol):
 
     def get_input_space(self) -> Space:
         """Return the space of its input."""
+        raise _missing(self, "get_input_space")
 
     def get_input_source(self) -> Source:
         """Return the name of the field that is its input."""
+        raise _missing(self, "get_input_source")
 
     def get_output_space(self) -> Space:
         """Return the space of what it predicts."""
+        raise _missing(self, "get_output_space")
 
     def get_monitoring_channels(self, data: Any) -> Mapping[str, Any]:
         """Return the values to watch, by name, for data as `get_monitoring_channels_data` asks."""
+        raise _missing(self, "get_monitoring_channels")
 
     def get_monitoring_channels_data(self) -> Any:
         """Return the specifications of that data, `(NullSpace(), "")` for none."""
+        raise _missing(self, "get_monitoring_channels_data")
 
 
 @runtime_checkable
@@ -48,12 +58,15 @@ class Cost(Protocol):
 
     def get_data_specs(self, model: Any) -> Any:
         """Return the specifications of the data, `(NullSpace(), "")` for none."""
+        raise _missing(self, "get_data_specs")
 
     def expr(self, model: Any, data: Any) -> Any:
         """Return the cost."""
+        raise _missing(self, "expr")
 
     def get_gradients(self, model: Any, data: Any) -> Any:
         """Return the gradients of the cost by the parameters of the model."""
+        raise _missing(self, "get_gradients")
 
 
 def combine(*specs: Any) -> DataSpecs:

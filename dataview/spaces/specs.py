@@ -21,5 +21,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     raise unknown_name(name, __all__, "dataview.specs")
