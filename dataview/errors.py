@@ -239,6 +239,18 @@ def shape_text(lengths: Iterable[int | None]) -> str:
     return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
 
 
+def bind_text(names: Iterable[str]) -> str:
+    """Return the call that gives data for symbols, as one writes it.
+
+    >>> bind_text(["x", "y"]), bind_text(["x[0]"])
+    ('_bind(x=..., y=...)', "_bind({'x[0]': ...})")
+    """
+    named = [*names]
+    if all(map(str.isidentifier, named)):
+        return f"_bind({', '.join(f'{name}=...' for name in named)})"
+    return f"_bind({{{', '.join(f'{name!r}: ...' for name in named)}}})"
+
+
 def shortened(text: str) -> str:
     """Return a text for a message, cut in the middle if it is long: files may say anything.
 

@@ -553,6 +553,23 @@ def test_a_plan_over_symbols_says_what_is_missing():
         assert "_bind(x=...)" in str(view._explain())
 
 
+def test_a_number_that_waits_for_data_is_shown_as_what_it_is():
+    x = dv.symbol("x", shape=(None, 3))
+    for number in [x._max(), dv.symbol("n", shape=()), x._mean() + 1]:
+        assert str(number) == f"{number}" == repr(number)
+    assert str(x._max()._bind(x=np.eye(3))) == "1.0"
+
+
+def test_the_call_that_is_shown_gives_the_data_whatever_the_name_is():
+    x, y = (dv.symbol(name, shape=(None,)) for name in ("x[0]", "y"))
+    total = (x + y)._sum()
+    with pytest.raises(dv.errors.UndeclaredError) as caught:
+        total()
+    assert "give it with _bind({'x[0]': ..., 'y': ...})" in str(caught.value)
+    assert "_bind({'x[0]': ..., 'y': ...})" in str(total._explain())
+    assert total._bind({"x[0]": np.ones(2), "y": np.ones(2)})() == 4
+
+
 def test_symbols_are_not_filtered_before_they_are_bound():
     x = dv.symbol("x", shape=(None, 3))
     with pytest.raises(dv.errors.UndeclaredError, match="_bind"):

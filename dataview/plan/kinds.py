@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from dataview.errors import UndeclaredError, shape_text
+from dataview.errors import UndeclaredError, bind_text, shape_text
 from dataview.index import Index, is_endless
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import (
@@ -538,11 +538,6 @@ def shape_for_rows(node: Node) -> Shape | None:
     """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
     is_sized = node.shape is None and isinstance(node, Sampled) and node.is_sized
     return (node.count or 0,) if is_sized else node.shape
-
-
-def bind_text(names: Iterable[str]) -> str:
-    """Return the call that gives data for symbols, as one writes it."""
-    return f"_bind({', '.join(f'{name}=...' for name in names)})"
 
 
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dataview.errors import UndeclaredError, shape_text
+from dataview.errors import UndeclaredError, bind_text, shape_text
 from dataview.index import is_endless
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
@@ -22,7 +22,6 @@ from dataview.plan.kinds import (
     Reduction,
     Sampled,
     Unbound,
-    bind_text,
 )
 from dataview.plan.node import DType, Label, Node, Part, parts_in, with_parts_in
 from dataview.plan.values import cast

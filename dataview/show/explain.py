@@ -25,6 +25,7 @@ from dataview.compute import (
     waiting_at,
     way_of,
 )
+from dataview.errors import bind_text
 from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
@@ -143,8 +144,8 @@ def explained(node: Node) -> Explanation:
         return Explanation(title(node), "its length is found first", readings=_read_first(node))
     formula = formula_of(node)
     if symbols := symbols_of([node]):
-        data = ", ".join(f"{name}=..." for name in symbols)
-        return Explanation(title(node), f"not yet: give the data with _bind({data})", formula)
+        waiting = f"not yet: give the data with {bind_text(symbols)}"
+        return Explanation(title(node), waiting, formula)
     if node.shape is None:
         return Explanation(title(node), "its truth alone: the sides do not broadcast", formula)
     if any(map(is_endless, node.shape)):

@@ -23,6 +23,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged
+from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
 from dataview.tables import mask_of
 from dataview.view.face import BaseView, node_of
@@ -176,6 +177,7 @@ def partial_shape(node: Node) -> tuple[Any, ...]:
 
 
 def is_one(node: Node) -> bool:
-    """Whether data are known to be one element, which has no fields."""
+    """Whether data are there, and known to be one element, which has no fields."""
     shape = node.shape
-    return shape is not None and size_of(shape) == 1 and not node.fields.named
+    is_known = shape is not None and size_of(shape) == 1
+    return is_known and not node.fields.named and not symbols_of([node])
