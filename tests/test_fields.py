@@ -293,7 +293,14 @@ def test_names_in_keys(x, d):
     assert_same(d[1:3, "input"](), x[1:3, :4])
     assert_same(d[[3, 0], "target"](), x[[3, 0], 4:6])
     assert_same(d[2, "target"](), x[2, 4:6])
-    for part in [d["input", "target"], d[:, ["input", "target"]], d._select("input", "target")]:
+    for part in [
+        d["input", "target"],
+        d[:, ["input", "target"]],
+        d[:, ("input", "target")],
+        d[:, "input", "target"],
+        d[..., "input", "target"],
+        d._select("input", "target"),
+    ]:
         assert part._fields() == ("input", "target")
         assert_same(part.input(), x[:, :4])
     part = d[[3, 0], ["target"]]

@@ -387,23 +387,29 @@ def without_names(key: Any) -> tuple[Any, str | tuple[str, ...] | None]:
 
     >>> without_names((slice(3), "a")), without_names((slice(3), 0))
     ((slice(None, 3, None), 'a'), ((slice(None, 3, None), 0), None))
+    >>> without_names((3, 0, "a", "b")), without_names((3, ["a", "b"]))
+    (((3, 0), ('a', 'b')), (3, ('a', 'b')))
     """
     if isinstance(key, str):
         return NO_KEY, key
-    if _is_names(key):
+    if _are_names(key):
         return NO_KEY, tuple(key)
     if not isinstance(key, tuple) or not key:
         return key, None
-    if all(isinstance(part, str) for part in key):
-        return NO_KEY, key
-    if isinstance(key[-1], str) or _is_names(key[-1]):
-        names = key[-1] if isinstance(key[-1], str) else tuple(key[-1])
-        return key[:-1] if len(key) > 2 else key[0], names
-    return key, None
+    if _are_names(key[-1]):
+        rest, names = key[:-1], tuple(key[-1])
+        return (rest if len(rest) > 1 else rest[0] if rest else NO_KEY), names
+    rest = key
+    while isinstance(rest[-1], str):  # one is not
+        rest = rest[:-1]
+    names = key[len(rest) :]
+    if not names:
+        return key, None
+    return rest if len(rest) > 1 else rest[0], names if len(names) > 1 else names[0]
 
 
-def _is_names(key: Any) -> bool:
-    return isinstance(key, list) and bool(key) and all(isinstance(part, str) for part in key)
+def _are_names(key: Any) -> bool:
+    return isinstance(key, (list, tuple)) and bool(key) and all(isinstance(n, str) for n in key)
 
 
 class Written:
