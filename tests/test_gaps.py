@@ -548,6 +548,46 @@ def test_batches_of_a_loader_have_gaps():
     assert (batch.age == 0)().tolist() == [False, False, False]
 
 
+LISTS = {
+    "t": pa.array([[1, None, 3], [4], None, [None, None]]),
+    "x": pa.array([[1.5, None], [2.5, 3.5, 4.5], [], [None]]),
+    "s": pa.array([["a", None], ["b"], [], None]),
+}
+"""Lists that lack values inside them."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(
+    "pad",
+    [None, "ragged", -1, dv.Pad(-1, axis=0, side="left", multiple=3, length=True, mask=True)],
+)
+def test_batches_of_samples_fill_gaps_as_whole_batches_do(tmp_path, name, pad):
+    pq.write_table(pa.table(LISTS), tmp_path / "lists.parquet")
+    d = dv.View(v=dv.open(tmp_path / "lists.parquet")[name])
+    seen = []
+
+    def transform(sample):
+        seen.append((sample["v"] == 0)())
+        return sample
+
+    whole, one_by_one, twice = (
+        next(iter(d._loader(4, pad=pad, **how)))
+        for how in ({}, {"transform": transform}, {"transform": [lambda s: s, transform]})
+    )
+    assert not any(map(np.any, seen))  # a gap equals nothing
+    for batch in (one_by_one, twice):
+        assert batch._fields() == whole._fields()
+        for field in whole._fields():
+            ours, theirs = batch[field], whole[field]
+            if pad in (None, "ragged") and field == "v":
+                ours, theirs = ours._pad(-1), theirs._pad(-1)
+            assert_same(ours(), theirs())
+    given = []
+    collate = lambda samples: {"count": given.extend(samples) or len(samples)}  # noqa: E731
+    next(iter(d._loader(4, transform=lambda s: s, collate=collate)))
+    assert all(isinstance(sample["v"], np.ndarray) for sample in given)
+
+
 def test_streams_have_gaps(tmp_path):
     (tmp_path / "d").mkdir()
     for n in range(2):

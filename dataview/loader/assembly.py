@@ -362,13 +362,13 @@ class Assembly:
                 raise error_at(error, where) from error
             if sample is None or (isinstance(sample, (Mapping, tuple)) and not sample):
                 raise TypeError(f"sample {row}: the transform {name_of(step)} returned {sample}")
-            sample = sample_of(self.unwrap(sample))
+            sample = sample_of(self.unwrap(sample), True)
         return sample
 
     def _shown(self, sample: Any, first: bool) -> Any:
         """Return a sample as a view that cannot be written through; a tuple as it is."""
         if not first and isinstance(sample, tuple) and not hasattr(sample, "_fields"):
-            return sample
+            return sample_of(sample)
         node = sample_node(sample)
         if first and OWN in self.parts and not isinstance(node, Record):
             windows = self.parts[OWN].fields.windows_only(-1, lambda axis: axis > 0)
@@ -396,7 +396,7 @@ class Assembly:
             pad = ragged.with_ragged(self.pad, self.parts, samples[0], bool(self.steps))
             return collated(samples, pad, None, numbers, self.unwrap)
         try:
-            batch = self.unwrap(self.collate(samples))
+            batch = self.unwrap(self.collate([*map(sample_of, samples)]))
         except Exception as error:
             kind = ", which are dicts of data" if isinstance(samples[0], dict) else ""
             where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}{kind}"

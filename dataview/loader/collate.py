@@ -17,12 +17,15 @@ from dataview.exchange import pack_like
 from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan import build
-from dataview.plan.kinds import Record, members
+from dataview.plan.build import stored
+from dataview.plan.gaps import present_in, with_mask
+from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
-from dataview.plan.ragged import ragged_of
+from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
 from dataview.samplers import checked_number
 from dataview.samples import AnyLength
+from dataview.sources import ArraySource
 
 RAGGED = "ragged"
 """The padding that adds nothing: samples keep their shapes, in a ragged field."""
@@ -135,17 +138,30 @@ def collated(
     return placed(_batch(found, pad, place), device)
 
 
-def sample_of(value: Any) -> Any:
-    """Return the data of a node, its fields by name, and of nodes in a mapping or tuple."""
+def sample_of(value: Any, with_gaps: bool = False) -> Any:
+    """Return the data of a node, its fields by name, and of nodes in a mapping or tuple.
+
+    With `with_gaps` what lacks some of its values is a node in memory, which knows them.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: sample_of(getattr(value, part.name)) for part in fields(value)}
+        value = {part.name: getattr(value, part.name) for part in fields(value)}
     if isinstance(value, Record):
-        return {name: sample_of(part.node) for name, part in members(value).items()}
+        value = {name: part.node for name, part in members(value).items()}
     if isinstance(value, Mapping):
-        return {name: sample_of(part) for name, part in value.items()}
+        return {name: sample_of(part, with_gaps) for name, part in value.items()}
     if type(value) is tuple:
-        return tuple(map(sample_of, value))
-    return evaluate(value)[()] if isinstance(value, Node) else value
+        return tuple(sample_of(part, with_gaps) for part in value)
+    if not isinstance(value, Node):
+        return value
+    present = present_in(value) if with_gaps and value.shape else None
+    return lacking(evaluate(value)[()], None if present is None else evaluate(present))
+
+
+def lacking(values: np.ndarray, present: np.ndarray | None) -> Any:
+    """Return an array, or if it lacks some of its values a node that knows which."""
+    if present is None or present.all():
+        return values
+    return with_mask(stored(ArraySource(values), False), stored(ArraySource(present), False))
 
 
 def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:
@@ -165,7 +181,7 @@ def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:
 
 
 def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
-    samples = [sample_of(place.data_of(sample)) for sample in samples]
+    samples = [sample_of(place.data_of(sample), True) for sample in samples]
     kinds = list(map(_kind, samples))
     for number, kind in enumerate(kinds):
         if kind is not kinds[0]:
@@ -176,16 +192,18 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         return _tuples(samples, pad, place)
     padding = _padding(pad, place)
     if isinstance(padding, AnyLength):
-        return padding.rows_of([padding.fitted(_array(s, None, place)) for s in samples])
+        rows = padding.rows_of([padding.fitted(_array(s, None, place)) for s in samples])
+        return _with_gaps(rows, samples)
     if padding == RAGGED:
         arrays = [_array(sample, None, place) for sample in samples]
         alike = len({array.shape for array in arrays}) == 1
         if not arrays[0].ndim or (alike and pad is WHERE_NEEDED):
             return _arrays(arrays, None, place)
         _common_dtype(arrays, place)
-        return ragged_of(*packed(arrays))
+        return _with_gaps(ragged_of(*packed(arrays)), samples)
     assert padding is None or isinstance(padding, Pad)
-    return _arrays([_array(sample, padding, place) for sample in samples], padding, place)
+    there = [*map(_there, samples)]
+    return _arrays([_array(sample, padding, place) for sample in samples], padding, place, there)
 
 
 def _kind(sample: Any) -> type:
@@ -257,6 +275,8 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     """Return a sample as an array; lists of different lengths inside it need a padding."""
     if isinstance(sample, np.ma.MaskedArray):
         raise TypeError(f"{place.where}a masked array would lose its mask; fill it first")
+    if isinstance(sample, Node):
+        return _without_gaps(sample, pad, place)
     try:
         return np.asarray(sample)
     except ValueError as error:
@@ -276,7 +296,36 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     return filled
 
 
-def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:
+def _there(sample: Any) -> np.ndarray | None:
+    """Return which values of a sample there are, None if all are."""
+    present = present_in(sample) if isinstance(sample, Node) else None
+    return None if present is None else evaluate(present)
+
+
+def _without_gaps(sample: Node, pad: Pad | None, place: _Place) -> np.ndarray:
+    """Return a sample that lacks some of its values, which are filled as what is behind its end."""
+    values, there = evaluate(sample), _there(sample)
+    if pad is None or there is None:
+        return values
+    dtype = holding(values.dtype, pad.value, place.where)
+    return np.where(there, values.astype(dtype), np.array(pad.value, dtype))
+
+
+def _with_gaps(rows: Ragged, samples: list[Any]) -> Ragged:
+    """Return the rows of samples such that they know what these lack."""
+    if isinstance(rows.values, Ragged) or not any(isinstance(one, Node) for one in samples):
+        return rows
+    there = [
+        np.ones(np.size(one), bool) if own is None else own.ravel()
+        for one, own in zip(samples, map(_there, samples), strict=True)
+    ]
+    mask = stored(ArraySource(np.concatenate(there).reshape(known_shape(rows.values))), False)
+    return Ragged(with_mask(rows.values, mask), rows.layout)
+
+
+def _arrays(
+    samples: list[np.ndarray], pad: Pad | None, place: _Place, there: Sequence[Any] = ()
+) -> Any:
     dtype = _common_dtype(samples, place)
     first = samples[0]
     for number, sample in enumerate(samples):
@@ -284,7 +333,7 @@ def _arrays(samples: list[np.ndarray], pad: Pad | None, place: _Place) -> Any:
             raise ValueError(place.differ("has shape", number, sample.shape, first.shape))
     if pad is None or not first.ndim:
         return _stacked(samples, dtype, place)
-    return _padded(samples, pad, dtype, place)
+    return _padded(samples, pad, dtype, place, there)
 
 
 def _stacked(samples: list[np.ndarray], dtype: np.dtype[Any], place: _Place) -> np.ndarray:
@@ -299,7 +348,13 @@ def _stacked(samples: list[np.ndarray], dtype: np.dtype[Any], place: _Place) -> 
     return batch
 
 
-def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _Place) -> Any:
+def _padded(
+    samples: list[np.ndarray],
+    pad: Pad,
+    dtype: np.dtype[Any],
+    place: _Place,
+    there: Sequence[np.ndarray | None] = (),
+) -> Any:
     shapes = np.array([sample.shape for sample in samples], np.intp)
     axes = pad.axes(shapes.shape[1], place.where)
     for axis in set(range(shapes.shape[1])).difference(axes):
@@ -316,7 +371,11 @@ def _padded(samples: list[np.ndarray], pad: Pad, dtype: np.dtype[Any], place: _P
     if not pad.length and not pad.mask:
         return batch
     lengths = shapes[:, list(axes)]
-    mask = _mask(lengths, whole[list(axes)], pad.side) if pad.mask else None
+    mask = None
+    if pad.mask:
+        others = tuple({*range(shapes.shape[1])}.difference(axes))
+        are_there = [True if own is None else own.all(axis=others) for own in there]
+        mask = _mask(lengths, whole[list(axes)], pad.side, are_there or [True] * len(samples))
     alone = lengths[:, 0] if len(axes) == 1 else lengths
     return PaddedArray(batch, alone if pad.length else None, mask)
 
@@ -327,11 +386,11 @@ def _fill(shape: Sequence[int], whole: Iterable[int], side: str) -> Iterator[sli
         yield slice(0, length) if side == "right" else slice(int(room) - length, None)
 
 
-def _mask(lengths: np.ndarray, whole: np.ndarray, side: str) -> np.ndarray:
+def _mask(lengths: np.ndarray, whole: np.ndarray, side: str, there: Sequence[Any]) -> np.ndarray:
     """Return the mask that is true where there are data, over the axes that are padded."""
     mask = np.zeros((len(lengths), *whole), bool)
-    for part, shape in zip(mask, lengths.tolist(), strict=True):
-        part[tuple(_fill(shape, whole, side))] = True
+    for part, shape, own in zip(mask, lengths.tolist(), there, strict=True):
+        part[tuple(_fill(shape, whole, side))] = own
     return mask
 
 

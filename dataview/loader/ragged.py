@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, rows_of
-from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, lacking
 from dataview.plan.build import field
 from dataview.plan.concat import concat
-from dataview.plan.gaps import copied_rows
+from dataview.plan.gaps import copied_rows, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -32,8 +32,10 @@ def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
 
 
 def row_of(batch: Ragged, number: int) -> Any:
-    """Return the data of one row of a batch."""
-    return rows_of(batch, number)
+    """Return the data of one row of a batch, as a node if it lacks some of its values."""
+    present = None if isinstance(batch.values, Ragged) else present_in(batch.values)
+    there = None if present is None else Ragged(present, batch.layout, batch.index)
+    return lacking(rows_of(batch, number), None if there is None else rows_of(there, number))
 
 
 def joined(batches: Sequence[Node]) -> Ragged:

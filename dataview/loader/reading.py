@@ -73,6 +73,8 @@ def sample_node(value: Any) -> Node:
     if isinstance(value, Mapping):
         named = {name: sample_node(part) for name, part in value.items() if name != OWN}
         return record(named, 0)
+    if isinstance(value, Node):
+        return value
     if isinstance(value, (np.ndarray, np.generic)):
         return stored(ArraySource(gather.frozen(np.asarray(value))))
     if isinstance(value, (str, bytes, list, bool, int, float, complex)):
