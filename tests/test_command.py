@@ -263,20 +263,28 @@ REFUSED = {
     "clip whole.npy --low 1.5": "the bound 1.5 is no integer",
     "clip whole.npy --low inf": "the bound inf is no integer",
     "clip whole.npy --high nan": "the bound nan is no integer",
-    "center people.csv": "cannot be changed in place",
+    "center people.csv": "cannot be changed in place; `dataview convert` makes a copy that can",
+    "show what.xyz": "got 'what.xyz'; --format says what it is",
+    "show table.npy --option sep=,": "no option 'sep'",
+    "convert people.csv people.x": "or with --to as one of",
+    "show numbered": "--option layout='parts' opens them as parts",
 }
 
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_done_writes_nothing(run, line):
     np.save("infinite.npy", np.array([1.0, np.inf]))
-    before = {path: path.read_bytes() for path in pathlib.Path().iterdir()}
+    pathlib.Path("what.xyz").touch()
+    pathlib.Path("numbered").mkdir()
+    for number in range(2):
+        np.save(f"numbered/p{number}.npy", TABLE)
+    before = {path: path.read_bytes() for path in pathlib.Path().rglob("*.*")}
     status, output, errors = run(line)
     assert (status, output) == (1, "")
     assert errors.startswith("dataview: error: ")
     assert errors.count("\n") == 1
     assert REFUSED[line] in errors
-    assert {path: path.read_bytes() for path in pathlib.Path().iterdir()} == before
+    assert {path: path.read_bytes() for path in pathlib.Path().rglob("*.*")} == before
 
 
 def test_an_error_says_which_fields_were_changed_before_it(run):
@@ -298,7 +306,18 @@ def test_an_error_says_which_fields_were_changed_before_it(run):
         ("center table.npy --columns a", "columns are 0:3, which leaves out 3, or 0,2,5; got 'a'"),
         ("describe", "the following arguments are required: path"),
         ("show people.csv --fields ,", "names of fields have commas between them"),
-        ("sho people.csv", "invalid choice: 'sho'"),
+        ("sho people.csv", "'sho' is no command; did you mean 'show'?"),
+        ("people.csv", "'people.csv' is no command; write show people.csv"),
+        ("help", "write --help"),
+        ("frob people.csv", "the commands are show, head, describe"),
+        ("head people.csv 3", "dataview head: error: there is no use for '3'; write -n 3"),
+        ("head people.csv age", "--fields the names of fields"),
+        ("demo one two", "dataview demo: error: there is no use for 'two'"),
+        ("show people.csv --jsn", "there is no option --jsn; did you mean '--json'?"),
+        ("show ''", "the path is empty"),
+        ("show people.csv --option sep", "an option is NAME=VALUE"),
+        ("show people.csv --option mode=r+", "an option is NAME=VALUE"),
+        ("convert people.csv new.npz --dtype flot", "no dtype, as float32 and int16 are: 'flot'"),
     ],
 )
 def test_wrong_arguments(run, line, said):
@@ -308,8 +327,16 @@ def test_wrong_arguments(run, line, said):
 
 
 def test_where_an_error_comes_from_is_shown_on_request():
-    with pytest.raises(FileNotFoundError):
-        main(["--traceback", "show", "nothing.npy"])
+    for typed in (["--traceback", "show", "nothing.npy"], ["show", "nothing.npy", "--traceback"]):
+        with pytest.raises(FileNotFoundError):
+            main(typed)
+
+
+def test_options_of_opening_are_typed(output_of):
+    pathlib.Path("semi.csv").write_text("a;b\n1;2\n3;4\n", encoding="utf-8")
+    assert output_of("head semi.csv --option sep=';'") == "a  b\n1  2\n3  4\n"
+    typed = "head semi.csv --option sep=';' --option skip=1 --option header=False -n 1"
+    assert output_of(typed) == "column_1  column_2\n       1         2\n"
 
 
 def test_a_warning_is_one_line(run):
@@ -333,6 +360,11 @@ def test_the_cache_is_listed_and_cleared(output_of, monkeypatch, tmp_path):
 def test_data_come_through_a_pipe(output_of, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PEOPLE.encode())))
     assert output_of("head - --format csv -n 1 --fields name") == "name\nAda\n"
+
+
+def test_an_empty_pipe_is_called_one(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert run("head - --format csv") == (1, "", "dataview: error: the pipe holds no rows\n")
 
 
 def test_a_reader_of_the_output_may_leave_early():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import dataview
 from dataview.command import changes, reports
@@ -13,8 +16,8 @@ _FIELDS = "names of fields, with commas between them; a.b is field b of field a"
 _PLACE = "a file, a folder or a URL; - is what comes from a pipe, with --format"
 
 
-def parser_of(program: str) -> argparse.ArgumentParser:
-    """Return what reads the arguments; each command has a function `run`."""
+def parser_of(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return what reads the arguments, in all and by command; each has a function `run`."""
     parser = argparse.ArgumentParser(
         prog=program,
         description="Look at data in files, convert them, and change them in place.",
@@ -22,7 +25,7 @@ def parser_of(program: str) -> argparse.ArgumentParser:
     )
     version = f"dataview {dataview.__version__}"
     parser.add_argument("--version", action="version", version=version)
-    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
+    _add_traceback(parser, False)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
 
     def command(name: str, run: Callable[[Any], Any], about: str) -> argparse.ArgumentParser:
@@ -30,6 +33,7 @@ def parser_of(program: str) -> argparse.ArgumentParser:
             name, help=about, description=f"{about[0].upper()}{about[1:]}."
         )
         found.set_defaults(run=run)
+        _add_traceback(found, argparse.SUPPRESS)  # keeps what stands before the command
         return found
 
     for name, run, about in (
@@ -66,12 +70,21 @@ def parser_of(program: str) -> argparse.ArgumentParser:
     shown.add_argument(
         "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
     )
-    return parser
+    return parser, commands.choices
 
 
-def _add_source(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help=_PLACE)
+def _add_traceback(parser: argparse.ArgumentParser, default: Any) -> None:
+    text = "show where an error comes from"
+    parser.add_argument("--traceback", action="store_true", default=default, help=text)
+
+
+def _add_source(parser: argparse.ArgumentParser, place: str = _PLACE) -> None:
+    parser.add_argument("path", type=_path, help=place)
     parser.add_argument("--format", help="the format, where the name does not say it")
+    parser.add_argument(
+        "--option", action="append", type=_option, default=[],
+        metavar="NAME=VALUE", help="an option of dv.open, such as sep=';'; several options in turn",
+    )  # fmt: skip
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
@@ -79,15 +92,14 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="the new file; its name says in which format")
     parser.add_argument("--to", help="the format of the new file, where its name does not say it")
     parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
-    parser.add_argument("--dtype", help="the dtype of all numbers, such as float64")
+    parser.add_argument("--dtype", type=_dtype, help="the dtype of all numbers, such as float64")
     parser.add_argument("--compression", help="such as gzip")
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_change(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("path", help="a file or a folder that can be written")
-    parser.add_argument("--format", help="the format, where the name does not say it")
+    _add_source(parser, "a file or a folder that can be written")
     parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
     parser.add_argument(
         "--columns", type=_columns, help="columns of an array: 0:3 (without 3), or 0,2,5"
@@ -113,6 +125,34 @@ def missing_option(chosen: argparse.Namespace) -> str:
 
 
 # --- values of options -------------------------------------------------------------------------
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Return the name and the value of an option: a number, a list and so on, or else a text.
+
+    >>> _option("skip=2"), _option("sep=;")
+    (('skip', 2), ('sep', ';'))
+    """
+    name, mark, value = text.partition("=")
+    if not mark or not name.isidentifier() or name in ("format", "mode"):
+        raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, as sep=';'; got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
+def _dtype(text: str) -> str:
+    try:
+        return np.dtype(text).str
+    except TypeError:
+        raise argparse.ArgumentTypeError(f"no dtype, as float32 and int16 are: {text!r}") from None
 
 
 def _names(text: str) -> list[str]:

@@ -150,7 +150,7 @@ def show_demo(chosen: Namespace) -> Iterator[str]:
 def opened(chosen: Namespace, **options: Any) -> Iterator[dv.View]:
     """Open what the arguments name, with the fields that they name."""
     with contextlib.ExitStack() as stack:
-        path = chosen.path
+        path, options = chosen.path, dict(chosen.option) | options
         if path == "-":
             path = stack.enter_context(_piped())
         d = stack.enter_context(dv.open(path, format=chosen.format, **options))
@@ -179,4 +179,8 @@ def _piped() -> Iterator[str]:
     with tempfile.NamedTemporaryFile(prefix="dataview-") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
         file.flush()
-        yield file.name
+        try:
+            yield file.name
+        except Exception as error:
+            text = str(error).replace(file.name, "the pipe")
+            raise ValueError(text) from error

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from dataview.command.arguments import missing_option, parser_of
+from dataview.command.mistakes import as_typed, surplus, wrong_command
 
 FAILED, INTERRUPTED = 1, 130
 """The exit status of a command that failed, and of one that Ctrl-C stopped; argparse has 2."""
@@ -43,13 +44,16 @@ def script(arguments: Sequence[str] | None = None, program: str = "dataview") ->
 
 def _status(arguments: Sequence[str] | None, program: str) -> int:
     """Read the arguments and run what they name; return the exit status."""
-    parser = parser_of(program)
-    chosen = parser.parse_args(arguments)
+    parser, commands = parser_of(program)
+    wrong = wrong_command(sys.argv[1:] if arguments is None else arguments, [*commands])
+    if wrong:
+        parser.error(wrong)
+    chosen, rest = parser.parse_known_args(arguments)
+    parser = commands.get(chosen.command, parser)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack signs that a view prints
-    missing = missing_option(chosen)
-    if missing:
-        parser.error(missing)
+    if wrong := surplus(rest, parser.format_usage()) if rest else missing_option(chosen):
+        parser.error(wrong)
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -100,7 +104,7 @@ def _tell(program: str, what: str, about: object) -> None:
         text = f"{_near(about.filename)}: {about.strerror}"
     elif isinstance(about, KeyError) and type(about) is KeyError:
         text = f"not found: {text}"
-    said = " ".join(text.split())
+    said = as_typed(" ".join(text.split()))
     if not said and isinstance(about, Exception):  # such as MemoryError
         said = type(about).__name__
     print(": ".join(filter(None, (program, what, said))), file=sys.stderr)
