@@ -345,7 +345,8 @@ def test_a_display_of_much_data_or_of_a_function_of_the_user_finds_nothing(monke
     assert "float64  (3,)" in repr(d._group(by="species")._mean())
     monkeypatch.setattr("dataview.show.values.READ_BYTES", 8)
     found = pets()._group(by="species")._mean()
-    assert "  price    float64  (3,)\n" in repr(found)
+    assert "  price    float64  (?,)\n" in repr(found)
+    assert len(found) == 3 and "  price    float64  (3,)\n" in repr(found)
     assert found.price().tolist() == [2, 6, 20]
     assert "bird         2.0      2.0" in repr(found)
 
@@ -356,6 +357,7 @@ def test_a_statistic_reads_the_labels_and_other_fields_once_when_they_are_needed
     groups = d._group(by="key")
     assert not key.asked and not x.asked
     found = groups._mean()
+    assert found._fields() == ("key", "x") and found.x._dtype() == "f8" and not key.asked
     assert len(found) == 2 and key.asked and not x.asked
     assert found.key().tolist() == [0, 1] and not x.asked
     assert "2.0" not in repr(found) and not x.asked  # a display calls no function of a user

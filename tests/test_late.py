@@ -51,6 +51,10 @@ KEPT = {
 LATE = {
     **{name: build for name, (build, _) in KEPT.items()},
     "onehot": lambda d: d.city._onehot(),
+    "groups": lambda d: d._group(by="city")._mean(),
+    "extremes of groups by several": lambda d: d._group(by=["city", "n"])._max(),
+    "groups with gaps": lambda d: d._group(by="x", dropna=False)._median(),
+    "sizes of groups": lambda d: d._group(by=d.city._codes())._counts(),
     "onehot by labels of others": lambda d: d.city._onehot(labels=d.city._labels()),
 }
 
@@ -68,12 +72,12 @@ def kept(request):
 @pytest.mark.parametrize("name", sorted(LATE))
 def test_to_build_it_and_to_ask_what_it_is_reads_nothing(name, table):
     found = LATE[name](table.view)
-    assert found._dtype() is not None and dir(found) and dict(found._meta) == {}
+    assert found._dtype() is not None and dir(found) and "labels" not in found._meta
     assert not hasattr(found, "nothing") and not hasattr(found, "_nothing")
     copies = copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))
     for field in found._fields():
         assert found[field] is found._field(field) is getattr(found, field)
-        assert found[field]._dtype() == table.arrays[field].dtype
+        assert name not in KEPT or found[field]._dtype() == table.arrays[field].dtype
     assert "found first" in str(found._explain())
     assert table.reads() == 0
     expected = LATE[name](Table().view)()
@@ -166,6 +170,31 @@ def test_the_labels_of_onehot_are_those_of_when_it_was_asked(table):
     expected = (table.arrays["city"][:, None] == np.array(["a", "b", "c"])).astype("i4")
     assert_same(found(), expected)
     assert_same(found[1:3, 1](), expected[1:3, 1])
+
+
+def test_a_table_of_groups_is_of_when_it_was_asked_for(table):
+    groups = table.view._group(by="city")
+    found, sizes = groups._sum(), groups._counts()
+    part = found.n
+    assert found._dtype().names == ("city", "x", "n") and table.reads() == 0
+    unread = pickle.loads(pickle.dumps(found))
+    table.view.n[:] = 0
+    table.view.city[:] = "z"
+    for one in (found.n, part, unread.n):
+        assert_same(one(), np.array([10, 7, 4]))
+    assert found.city().tolist() == sizes.city().tolist() == ["a", "b", "c"]
+    assert_same(sizes["count"](), np.array([3, 3, 1]))
+    assert len(found[1:]) == 2 and found[1].n() == 7
+    assert_same(found._sorted(by="n").city(), np.array(["c", "b", "a"]))
+
+
+@pytest.mark.parametrize("values", [[1, 2, 1], ["a", None, "b"], [None, None, None]], ids=repr)
+def test_labels_of_groups_may_turn_out_to_have_gaps(values):
+    d = dv.View(x=[1.0, 2.0, 3.0], key=np.array(values, object))
+    d = dv.View(x=d.x, key=d.key._codes()) if None not in values else d
+    found = d._group(by="key", dropna=False)._sum()
+    assert found.key._dtype() == found.key().dtype
+    assert found._dtype() == found().dtype
 
 
 def test_labels_that_are_given_are_not_read(table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Number
@@ -25,13 +26,15 @@ from dataview.plan.gaps import masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
-from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.photographs import Late, Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
+from dataview.plan.walk import rebuilt
 from dataview.samples import is_ragged
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
-from dataview.tables.keys import WINDOW, Found, Key, blocks_of, numbering, read, with_keys
+from dataview.tables.keys import WINDOW, Groups, Key, blocks_of, numbering, read, with_keys
+from dataview.tables.labels import label_dtype
 from dataview.tables.unique import in_records
 
 LOOKED_AT = 1000
@@ -153,14 +156,14 @@ def _without_statistic(kind: str, left: Mapping[Path, str]) -> Exception:
 
 def statistics_of(
     keys: Sequence[Key],
-    groups: Found,
+    groups: Groups,
     columns: Mapping[Path, Column],
     kind: str,
     options: Mapping[str, Any],
 ) -> tuple[dict[Path, Node], dict[Path, Node]]:
-    """Return a statistic of each field, with a row for each group of a table, and the masks."""
+    """Return a statistic of each field, and the masks, as columns for `table_of`."""
     photograph = Statistics(keys, groups, columns, kind, dict(options))
-    whole = PhotographSource(photograph, (len(groups.table),), photograph.dtype)
+    whole = PhotographSource(photograph, (0,), photograph.dtype)
     found, masks = dict[Path, Node](), dict[Path, Node]()
     for number, (path, column) in enumerate(columns.items()):
         node = stored(whole.member(str(number)), False)
@@ -168,6 +171,38 @@ def statistics_of(
         if column.has_mask:
             masks[path] = stored(whole.member(_mask(str(number))), False)
     return found, masks
+
+
+def label_columns(keys: Sequence[Key], groups: Groups) -> dict[str, Node]:
+    """Return the labels of each key, as columns for `table_of`."""
+    found: dict[str, Node] = {}
+    for number, key in enumerate(keys):
+        own = in_records(label_dtype(key.node))
+        node = stored(PhotographSource(groups, (0,), own, str(number)), False)
+        is_known = not groups.gaps or own.kind in "fcmMO"  # a gap among others is None
+        found[key.name] = node if is_known else node.replaced(dtype=None)
+    return found
+
+
+def table_of(groups: Groups, columns: Record) -> Late:
+    """Return the table with a row for each group, from columns without rows."""
+    return Late(columns, _with_rows, (columns, groups))
+
+
+def _with_rows(columns: Node, groups: Groups) -> Node:
+    table = groups.array()
+
+    def changed(part: Any, old: Any) -> Any:
+        if isinstance(part, Record):
+            return Record(part.fields, part.rank, part.meta)
+        source = part.source
+        dtype = table.dtype[source.name] if source.photograph is groups else source.dtype
+        shape = (len(table), *source.shape[1:])
+        own = dataclasses.replace(source, shape=shape, dtype=dtype)
+        return part.replaced(source=own, shape=shape, dtype=dtype)
+
+    found: Node = rebuilt([columns], changed)[0]
+    return found
 
 
 def _mask(name: str) -> str:
@@ -206,13 +241,14 @@ class Statistics(Photograph):
     """One statistic of every field, a row for each group."""
 
     __slots__ = ("dtype", "groups", "kind", "kinds", "names", "options")
+    parts = ("node", "groups")
     about = "statistics of groups"
     is_shown = True
 
     def __init__(
         self,
         keys: Sequence[Key],
-        groups: Found,
+        groups: Groups,
         named: Mapping[Path, Column],
         kind: str,
         options: dict[str, Any],
@@ -235,12 +271,13 @@ class Statistics(Photograph):
     def find(self, node: Node) -> np.ndarray:
         """Read all fields: once, and for quantiles of large data as often as memory needs it."""
         settle(node)
-        number, table = numbering(node, self.groups), self.groups.table
+        groups = self.groups.found()
+        number, table = numbering(node, groups), groups.table
         found = np.empty(len(table), self.dtype)
         if self.kind in QUANTILES:
             group_quantiles(node, number, self.options, found)
             return found
-        states = self._states(node, number) if len(found) else {}
+        states = self._states(node, number, table) if len(found) else {}
         errors = FloatErrors()
         for name, state in states.items():
             kind, own = self.kinds[name], known_dtype(field(node, name))
@@ -252,14 +289,14 @@ class Statistics(Photograph):
         errors.report()
         return found
 
-    def _states(self, node: Node, number: Any) -> dict[str, State]:
+    def _states(self, node: Node, number: Any, table: np.ndarray) -> dict[str, State]:
         """Return what the rows of each group contribute to the statistic of each field."""
         parts = {name: field(node, name) for name in self.kinds}
         kinds = {
             name: grouping_of(self.kinds[name], known_dtype(part)) for name, part in parts.items()
         }
         masks = {name: field(node, _mask(name)) for name in parts if _mask(name) in node.fields}
-        count = len(self.groups.table)
+        count = len(table)
 
         def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
             block = Block(number(rows), count, rows.start or 0)
@@ -284,7 +321,7 @@ class Statistics(Photograph):
                     if totals
                     else states
                 )
-        _check_rows(sizes, self.groups.table)
+        _check_rows(sizes, table)
         return totals
 
 

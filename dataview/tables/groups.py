@@ -23,7 +23,13 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, narrowed
-from dataview.tables.group_statistics import columns_of, nested, statistics_of
+from dataview.tables.group_statistics import (
+    columns_of,
+    label_columns,
+    nested,
+    statistics_of,
+    table_of,
+)
 from dataview.tables.keys import (
     Counts,
     Groups,
@@ -45,8 +51,8 @@ LEFT_OUT = "left_out"
 class Grouped:
     """The rows of each label, and statistics of all groups: `d._group(by="label")`.
 
-    Nothing is read before a group, their number or a statistic is asked for. A statistic reads the
-    labels, so that its length is known, and the other fields when its values are needed.
+    Nothing is read before a group or their number is asked for. Of a statistic, the labels are read
+    when its length is needed, and the other fields when its values are.
 
     >>> import dataview as dv
     >>> groups = dv.View(x=[1.0, 2.0, 4.0], label=["b", "a", "b"])._group(by="label")
@@ -138,19 +144,10 @@ class Grouped:
                 f"the field {COUNT!r} of the result would stand for the key and for how many rows "
                 f"it has; choose another name for the key with _rename({COUNT}=...)"
             )
-        found = self._rows.counts
-        counts = PhotographSource(found, found.array().shape, np.dtype(np.int64))
-        return self._to_view(record({**self._labels(), COUNT: stored(counts, False)}, 1))
-
-    def _labels(self) -> dict[str, Node]:
-        """Return the labels of each key, a row for each group."""
-        groups = self._rows.groups
-        table = groups.array()
-        whole = PhotographSource(groups, table.shape, table.dtype)
-        return {
-            name: stored(whole.member(str(number)), False)
-            for number, name in enumerate(self._names)
-        }
+        _, keys, groups, found, _ = self._rows
+        counts = stored(PhotographSource(found, (0,), np.dtype(np.int64)), False)
+        columns = {**label_columns(keys, groups), COUNT: counts}
+        return self._to_view(table_of(groups, record(columns, 1)))
 
     # --- statistics ------------------------------------------------------------------------
 
@@ -253,8 +250,8 @@ class Grouped:
     def _statistic(self, kind: str, **options: Any) -> Any:
         node, keys, groups, *_ = self._rows
         columns, left = columns_of(node, kind, options, self._names)
-        found, masks = statistics_of(keys, groups.found(), columns, kind, options)
-        whole = record(nested(found, masks, self._labels()), 1)
+        found, masks = statistics_of(keys, groups, columns, kind, options)
+        whole = record(nested(found, masks, label_columns(keys, groups)), 1)
         if left:
             names = {".".join(path): why for path, why in left.items()}
             told = {name: f"has no {kind} of groups, since it {why}" for name, why in names.items()}
@@ -262,7 +259,7 @@ class Grouped:
                 fields=Fields(whole.fields.named, told),
                 meta=read_only_meta({LEFT_OUT: ", ".join(names)}),
             )
-        return self._to_view(whole)
+        return self._to_view(table_of(groups, whole))
 
 
 class _Made(NamedTuple):
@@ -311,7 +308,7 @@ def _advice(name: str, node: Node) -> str:
 
 
 def _verbs_of(kind: type) -> list[str]:
-    own = ("_part", "_statistic", "_labels")
+    own = ("_part", "_statistic")
     names = [name for name, verb in vars(kind).items() if name[0] == "_" and callable(verb)]
     return [name for name in names if name[1] != "_" and name not in own]
 

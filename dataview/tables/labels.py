@@ -17,8 +17,8 @@ from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends, check_no_record
-from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_shape
-from dataview.plan.node import Node, Part
+from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
+from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.walk import rebuilt
@@ -225,6 +225,16 @@ def label_node(node: Node) -> Stored | None:
     if len({type(label) for label in labels}) == 1:  # NumPy would make texts of texts and numbers
         found = np.asarray(labels)
     return stored(ArraySource(found), False)
+
+
+def label_dtype(node: Node) -> DType:
+    """Return the dtype of labels, for codes that of the labels that they know; nothing is read."""
+    labels: Any = node.meta.get(LABELS)
+    is_late = hasattr(labels, "__array__") and not isinstance(labels, np.ndarray)
+    if is_late and known_dtype(node).kind in "iu":
+        own: DType = labels.dtype
+        return own
+    return known_dtype(label_node(node) or node)
 
 
 def decoded(codes: Node, labels: Node) -> Node:

@@ -345,7 +345,8 @@ class View(
 
     def _dtype(self) -> np.dtype[Any] | None:
         """Return the dtype of the data, None if only reading would tell."""
-        return face.asked(self).dtype
+        known = face.asked(self).dtype
+        return node_of(self).dtype if known is None else known
 
     def _nbytes(self) -> int | None:
         """Return the number of bytes of the data, None if it is unknown or has no end."""
