@@ -506,6 +506,21 @@ def test_texts_of_any_length_in_any_layout(data):
     assert_same(array, expected)
 
 
+def test_windows_of_texts_of_any_length_see_what_is_written():
+    texts = fill((4, 3), LONG_TEXT)
+    view = dv.View(texts)._windows(3, step=2)
+    found = view()
+    found[:] = "its own"
+    with pytest.raises(ValueError, match="without a copy"):
+        view(copy=False)
+    texts[:] = "written"
+    assert_same(view(), texts[None, :3])
+    view[...] = "through"
+    assert_same(view(), texts[None, :3])
+    assert texts[0, 0] == "through"
+    assert np.shares_memory(dv.View(texts)[1:](), texts)
+
+
 def test_batches_of_texts_of_any_length_in_a_zarr_array(tmp_path):
     texts = np.array(list("abcdefgh"), np.dtypes.StringDType())
     dv.View(s=texts, y=np.arange(8))._save(tmp_path / "t.zarr")

@@ -267,13 +267,24 @@ def reuses(node: Node) -> bool:
 def aliases(node: Node) -> bool:
     """Whether evaluating a node returns a strided view of memory, not a copy."""
     if isinstance(node, Select):
-        return node.index.is_box and aliases(node.node)
+        return node.index.is_box and aliases(node.node) and _has_strides(node)
     if isinstance(node, Driven):
         return aliases(node.node)
     if not isinstance(node, Stored) or node.source.memory is None:
         return False
     # Read-only objects are copied: no buffer can describe them.
     return node.writable or not node.source.dtype.hasobject
+
+
+def _has_strides(node: Select) -> bool:
+    """Whether strides may describe a part of memory: of texts of any length some parts are copied.
+
+    The part is a box.
+    """
+    if node.dtype is None or node.dtype.kind != "T":
+        return True
+    store, index = _place_of(node)
+    return gather.alias(cast(ndarray, store.source.memory), index) is not None
 
 
 # --- what is in memory, and needs no way ---------------------------------------------------------
@@ -310,12 +321,17 @@ def lend_part(part: Node, whole: Node, rows: Rows | None, key: Any) -> None:
 
 
 def _memory_of(node: Node) -> np.ndarray:
+    return read_stored(*_place_of(node), {})
+
+
+def _place_of(node: Node) -> tuple[Stored, Index]:
+    """Return the store that a node is a part of, and the index of the part."""
     index: Index | None = None
     while not isinstance(node, Stored):
         if isinstance(node, Select):
             index = node.index if index is None else compose(node.index, index)
         node = cast(Select | Driven, node).node
-    return read_stored(node, identity(node.source.shape) if index is None else index, {})
+    return node, identity(node.source.shape) if index is None else index
 
 
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
