@@ -462,6 +462,30 @@ def test_a_column_in_place_of_the_arrays_own_has_its_own_dtype():
     assert table._select("b", "c")._rename(b="d")().dtype == [("d", "f8"), ("c", "U3")]
 
 
+# ---------------------------------------------------------------- whole rows
+
+
+@examples(200)
+@given(st.data())
+def test_rows_that_an_index_needs_ascend_and_are_read_once(data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)))
+    strides = [data.draw(st.integers(-4, 8)) for _ in shape]
+    offset = sum(-min(0, n * stride) for n, stride in zip(shape, strides, strict=True))
+    pairs = tuple((axis, stride) for axis, stride in enumerate(strides) if stride)
+    map_ = Affine(offset, pairs or ((0, 3),))
+    numbers, rest = gather.rows_and_rest(Index(shape, [map_]))
+    assert (np.diff(numbers) > 0).all()
+    places = np.broadcast_to(positions(map_, shape), shape)
+    assert_same(numbers, np.unique(positions(map_, shape)))
+    assert_same(gather.read(numbers, rest), places)
+
+
+def test_rows_in_batches_are_needed_as_they_stand():
+    for strides in (((0, 4), (1, 1)), ((0, 1), (1, 3)), ((0, 8), (1, 2))):
+        _, rest = gather.rows_and_rest(Index((3, 4), [Affine(5, strides)]))
+        assert isinstance(rest.maps[0], Affine)
+
+
 # ---------------------------------------------------------------- texts of any length
 
 

@@ -17,6 +17,7 @@ import dataview as dv
 import newest
 from counting import Counting
 from dataview.index.sizes import sizes
+from dataview.plan import layout
 from oracle import (
     NUMBERS,
     OTHERS,
@@ -157,6 +158,41 @@ def test_rows_of_a_reshape_are_rows_of_the_data():
     assert flat._shape() == (100, 24)
     assert_same(flat[5:7](), np.repeat([[5.0], [6.0]], 24, axis=1))
     assert sorted(set(rows.asked)) == [5, 6]
+
+
+PARTS_OF_RESHAPED = {
+    "all": lambda v: v,
+    "its axes turned": lambda v: np.transpose(v, (2, 0, 1)),
+    "all but one": lambda v: v[:, 1:],
+    "one": lambda v: v[0, 1],
+    "in an order of rows": lambda v: v[[1, 0, 0]],
+}
+
+
+@pytest.mark.parametrize("part", PARTS_OF_RESHAPED.values(), ids=PARTS_OF_RESHAPED)
+@pytest.mark.parametrize("is_read", ["in memory", "computed", "made by a function"])
+def test_parts_of_a_reshape_that_merges_axes(is_read, part):
+    a = np.arange(48.0).reshape(4, 6, 2)
+    rows = {
+        "in memory": lambda: np.transpose(dv.View(a.transpose(1, 0, 2)), (1, 0, 2)),
+        "computed": lambda: dv.View(a - 1) + 1,
+        "made by a function": lambda: dv.View(a)._map(lambda row: row() * 1.0),
+    }
+    found = part(np.reshape(rows[is_read]()._probe(), (2, 3, 8)))
+    assert_same(found(), part(a.reshape(2, 3, 8)))
+    assert not np.shares_memory(found(copy=True), a)
+
+
+def test_most_of_a_reshape_is_read_without_the_place_of_each_element(monkeypatch):
+    def digit(*given):
+        raise AssertionError("a place was computed")
+
+    monkeypatch.setattr(layout, "digit", digit)
+    a = np.arange(48.0).reshape(4, 6, 2)
+    turned = np.transpose(np.reshape(dv.View(a) + 1, (24, 2)), (1, 0))
+    assert_same(turned(), a.reshape(24, 2).T + 1)
+    hot = np.reshape(dv.View(np.arange(6) % 3)._onehot(range(3)), (2, 3, 3))
+    assert_same(np.transpose(hot, (0, 2, 1))(), hot().transpose(0, 2, 1))
 
 
 def test_a_contiguous_array_is_reshaped_without_a_copy():

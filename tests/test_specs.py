@@ -801,6 +801,53 @@ def test_sequences_filled_up():
         dense._get((SequenceSpace(VectorSpace(1)), "x"))
 
 
+STEPS = {
+    "labels as vectors": (IndexSpace(9, 1), VectorSpace(9)),
+    "labels": (IndexSpace(9, 1), IndexSpace(9, 1, "u1")),
+    "pairs of labels side by side": (IndexSpace(9, 2), VectorSpace(18, dtype="f8")),
+    "images as vectors": (PLANES, VectorSpace(12, dtype="f4")),
+    "images turned": (PLANES, Conv2DSpace((2, 3), 2, ("c", "b", 0, 1))),
+}
+
+
+@pytest.mark.parametrize(("own", "wanted"), STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("is_far", [False, True])
+def test_sequences_are_what_one_fills_up_by_hand(own, wanted, is_far, tmp_path):
+    draw = np.random.default_rng(3)
+    lengths = draw.integers(0, 7, 11)
+    values = draw.integers(0, 9, (lengths.sum(), *own.row_shape))
+    values = values if isinstance(own, IndexSpace) else values / 2
+    rows = np.split(values, lengths.cumsum()[:-1])
+    d = dv.View(w=dv.ragged(values, lengths=lengths), _spaces={"w": SequenceSpace(own)})
+    if is_far:
+        d._save(tmp_path / "d.zarr")
+        d = dv.open(tmp_path / "d.zarr")
+    spec = (SequenceSpace(wanted), "w")
+    batches = zip(d._loader(4, spec=spec), d._minibatches(4, spec=spec), strict=True)
+    for start, (loaded, lazy) in zip(range(0, 11, 4), batches, strict=True):
+        part = rows[start : start + 4]
+        data = np.zeros((max(map(len, part)), len(part), *own.row_shape), values.dtype)
+        mask = np.zeros(data.shape[:2], np.float32)
+        for number, row in enumerate(part):
+            data[: len(row), number], mask[: len(row), number] = row, 1
+        data = np.moveaxis(data, 1, 1 + own.get_batch_axis())
+        expected = SequenceSpace(own).np_format_as((data, mask), spec[0])
+        for found in (loaded, tuple([one() for one in lazy])):
+            assert [one.dtype for one in found] == [one.dtype for one in expected]
+            np.testing.assert_array_equal(found[0], expected[0])
+            np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [7, 0]], [[1, 2], [7, 0, 1]]])
+def test_a_loader_tells_of_sequences_alike_whether_they_are_filled_up(rows):
+    words = SequenceSpace(IndexSpace(3, 1))
+    d = dv.View(w=rows if len(set(map(len, rows))) > 1 else np.array(rows), _spaces={"w": words})
+    told = r"^sample 1: source 'w', int64 .*, declared as .*: the batch, data: label 7 in step 0"
+    for wanted in (words, SequenceSpace(VectorSpace(3))):
+        with pytest.raises(ValueError, match=told):
+            list(d._loader(2, spec=(wanted, "w")))
+
+
 def dense_sequences():
     """Rows of one length as sequences of vectors, of labels, and of images."""
     draw = np.random.default_rng(7)

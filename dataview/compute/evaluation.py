@@ -282,7 +282,12 @@ def _reshaped(
     rows = _rows_of_reshaped(node, index)
     if rows is not None:
         return (yield node.node, rows).reshape(index.shape)
-    return (yield node.node, compose(node.index, index))
+    shape = known_shape(node)
+    if 2 * size_of(index.shape) < size_of(shape):
+        return (yield node.node, compose(node.index, index))
+    # All of the elements take less time than to say of each where it lies.
+    found = gather.read((yield node.node, None).reshape(shape), index)
+    return np.array(found) if aliases(node.node) else found
 
 
 def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:

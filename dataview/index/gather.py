@@ -105,16 +105,38 @@ def by_rows(index: Index, fetch: Callable[[np.ndarray], np.ndarray]) -> np.ndarr
 def rows_and_rest(index: Index, axis: int = 0) -> tuple[np.ndarray, Index]:
     """Return the positions on an axis that an index needs, ascending, and the index into these."""
     map_ = index.maps[axis]
-    over, numbers = axes_of(map_), positions(map_, index.shape)
-    line = numbers.reshape(-1)
-    rows: Map = LINE
-    if over == (0,) and bool((line[1:] > line[:-1]).all()):  # kept rows need not be sorted
-        numbers = line
-    else:
-        numbers, places = np.unique(numbers, return_inverse=True)
-        found = places.reshape([index.shape[seen] for seen in over])
-        rows = Array(found, over) if over else Constant(0)
+    run = _run_of(map_, index.shape) if type(map_) is Affine else None
+    numbers, rows = _sorted(map_, index.shape) if run is None else run
     return numbers, Index(index.shape, (*index.maps[:axis], rows, *index.maps[axis + 1 :]))
+
+
+def _sorted(map_: Map, shape: Sequence[int]) -> tuple[np.ndarray, Map]:
+    """Return the positions of a map, ascending and each once, and the map into these."""
+    over, numbers = axes_of(map_), positions(map_, shape)
+    line = numbers.reshape(-1)
+    if over == (0,) and bool((line[1:] > line[:-1]).all()):  # kept rows need not be sorted
+        return line, LINE
+    numbers, places = np.unique(numbers, return_inverse=True)
+    found = places.reshape([shape[seen] for seen in over])
+    return numbers, Array(found, over) if over else Constant(0)
+
+
+def _run_of(map_: Affine, shape: Sequence[int]) -> tuple[np.ndarray, Map] | None:
+    """Return the same of positions that follow each other evenly apart; None if they do not.
+
+    >>> _run_of(Affine(9, ((0, 4), (1, 2))), (3, 2))
+    (array([ 9, 11, 13, 15, 17, 19]), Affine(offset=0, strides=((0, 2), (1, 1))))
+    """
+    inside, step, count = [], 1, 1
+    for axis, stride in sorted(map_.strides, key=lambda pair: pair[1]):
+        if shape[axis] != 1:
+            step = stride if count == 1 else step
+            if stride != step * count or stride < 1 or not shape[axis]:
+                return None
+            inside.append((axis, count))
+            count *= shape[axis]
+    numbers = np.arange(map_.offset, map_.offset + step * count, step)
+    return numbers, Affine(0, tuple(sorted(inside))) if inside else Constant(0)
 
 
 def box(array: np.ndarray, index: Index) -> np.ndarray:

@@ -307,8 +307,11 @@ class RowStep(Part):
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows of a node, numbered upwards."""
-        rows = np.asarray(rows_of(node.node, numbers))
-        return self.made(rows, lambda row: _row_text(node.node, int(numbers[row])))
+        is_run = len(numbers) > 0 and int(numbers[-1]) - int(numbers[0]) < len(numbers)
+        run = range(int(numbers[0]), int(numbers[-1]) + 1) if is_run else numbers
+        rows = np.asarray(rows_of(node.node, run))
+        found = self.made(rows, lambda row: _row_text(node.node, int(numbers[row])))
+        return found.copy() if found is rows else found  # a run of rows may be memory of others
 
 
 def _row_text(node: Node, row: int) -> str:

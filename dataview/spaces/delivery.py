@@ -67,10 +67,10 @@ class Delivery:
             node = found[name]
             is_unknown = node is not None and (node.extents is None or node.dtype is None)
             is_made = remakes or (in_arrays and is_unknown)
-            self._steps.append((_StepOfMade if is_made else _Step)(name, space, node))
+            self._steps.append((_StepOfMade if is_made else _Step)(name, space, node, in_arrays))
         for step in self._steps:
             step.has_rows = has_rows(step.source)
-            step.check(in_arrays)
+            step.check()
         names = [step.source for step in self._steps]
         self._several = {name for name in names if names.count(name) > 1}
 
@@ -139,7 +139,8 @@ class _Step:
     has_rows = True
     """Whether the first axis of the source surely counts samples."""
 
-    def __init__(self, source: str, space: Space, node: Any) -> None:
+    def __init__(self, source: str, space: Space, node: Any, in_arrays: bool) -> None:
+        self.in_arrays = in_arrays
         self.source = source
         self.space = space
         self.node: Any = node
@@ -162,13 +163,13 @@ class _Step:
         """Return in which space rows are taken."""
         return self.taken
 
-    def check(self, in_arrays: bool) -> None:
+    def check(self) -> None:
         """Raise unless rows of the source, which are not read, can be batches of the space."""
         node, stored = self.node, self.taken.space
         is_stream = isinstance(node, Stream) and node.passes and not is_ragged(node)
         if isinstance(node, Sampled) and not (is_stream or (node.extents and is_ragged(node))):
             return
-        space = densely(self.space) if in_arrays else self.space
+        space = densely(self.space) if self.in_arrays else self.space
         with _Where(self, node, self.taken):
             if isinstance(stored, SequenceSpace):
                 check_padded(node, stored, space, self.how)
@@ -184,10 +185,11 @@ class _Step:
                 f"source {self.source!r}: shape and dtype are unknown until a row has been made; "
                 "d._probe() makes one to find out, or give shape= and dtype= to _map"
             )
-        how = self.how if isinstance(rows, Node) else DELIVERED
+        how = self.how if isinstance(rows, Node) and not self.in_arrays else DELIVERED
         with _Where(self, rows, taken):
             if isinstance(taken.space, SequenceSpace):
-                return self.space.declared_on(padded(rows, taken.space, self.space, how), None)
+                found = padded(rows, taken.space, self.space, how, self.in_arrays)
+                return self.space.declared_on(found, None)
             if isinstance(rows, Stream) and rows.passes:
                 return _of_stream(rows, taken.space, self.space, how)
             found = _as_space(self._as_batch(rows, taken.space), taken.space, self.space, how)
@@ -214,7 +216,7 @@ class _StepOfMade(_Step):
     def begin(self) -> None:
         """Do nothing: there are no rows yet."""
 
-    def check(self, in_arrays: bool) -> None:
+    def check(self) -> None:
         """Do nothing: there are no rows yet."""
 
     def taken_as(self, rows: Any) -> _Taken:

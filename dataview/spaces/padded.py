@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.errors import StreamError
 from dataview.index import identity, parse
 from dataview.plan.build import keyed, record, stored
@@ -39,10 +40,13 @@ FLOAT = np.dtype(np.float32)
 """The dtype of masks."""
 
 
-def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
+def padded(
+    rows: Any, space: SequenceSpace, target: Space, how: How, in_arrays: bool = False
+) -> Any:
     """Return rows, whose steps are of a space, as sequences of another, and a mask.
 
-    For the space of one sequence it is that of the only row, without a mask.
+    For the space of one sequence it is that of the only row, without a mask.  For arrays the rows
+    are read first: to format an array takes less time than to build a node and evaluate it.
     """
     if isinstance(rows, Stream):
         raise StreamError(
@@ -55,10 +59,15 @@ def padded(rows: Any, space: SequenceSpace, target: Space, how: How) -> Any:
     if isinstance(rows, RaggedSamples) and isinstance(target, (OneSequence, SequenceSpace)):
         return _made_late(rows, space, target, how)
     if isinstance(target, OneSequence):
-        return _alone(rows, space.space, target, how)
+        row = _first_of(rows)
+        row = evaluate(row) if in_arrays and isinstance(row, Node) else row
+        return _alone(row, space.space, target, how)
     if isinstance(rows, Node) and is_ragged(rows):
-        rows = filled(rows, Padding())  # type: ignore[arg-type]
-        return _formatted(rows, mask_of(rows), space, target, how)
+        dense: Any = filled(rows, Padding())  # type: ignore[arg-type]
+        marks: Any = mask_of(dense)
+        if in_arrays:
+            dense, marks = evaluate(dense), evaluate(marks)
+        return _formatted(dense, marks, space, target, how)
     return _formatted(rows, _all_data(rows), space, target, how)
 
 
@@ -89,9 +98,9 @@ def _symbols(rows: Node, space: SequenceSpace, target: Space, how: How) -> tuple
     return found if isinstance(found, tuple) else (found,)
 
 
-def _alone(rows: Any, space: ArraySpace, target: OneSequence, how: How) -> Any:
+def _alone(row: Any, space: ArraySpace, target: OneSequence, how: How) -> Any:
     """Return the only row as a sequence; its steps are a batch of a space."""
-    row = laid_out(_first_of(rows), space)
+    row = laid_out(row, space)
     return target.steps.checked_when_read(space.formatted(row, target.steps, how), how.where)
 
 
