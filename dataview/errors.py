@@ -222,11 +222,16 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, ins
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return a question for messages, such as "did you mean 'a'?", or '' if no name is close."""
+    """Return a question for messages, such as "did you mean 'a'?", or '' if no name is close.
+
+    >>> hint("AGE", ["name", "age"])
+    "; did you mean 'age'?"
+    """
     import difflib  # needed for mistakes alone
 
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    names = {one.casefold(): one for one in known}
+    close = difflib.get_close_matches(name.casefold(), names, n=1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
 def shape_text(lengths: Iterable[int | None]) -> str:

@@ -45,6 +45,8 @@ MISTAKES = [
     ("groups._sum(where=y > 1)", "has no argument 'where' | d[mask]._group(by=...)", "r[r.n > 1]._group(by='label')._sum()()"),
     ("groups._mean('n')", "groups._mean().x for one", "groups._mean().n()"),
     ("groups.apply(len)", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
+    ("d._petal", "no leading underscore | .petal?", "d.petal"),
+    ("r.LABEL", "'LABEL' | 'label'?", "r.label"),
     # --- forgotten parentheses
     ("x - x._mean", "_mean is a method | _mean()", "x - x._mean()"),
     ("x == x._max", "_max is a method | _max()", "x == x._max()"),

@@ -18,8 +18,7 @@ from dataview.errors import StreamError
 from dataview.index.progress import maker_of_bars
 from dataview.loader.assembly import Assembly, Failure, Outcome
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
-from dataview.loader.hints import unknown_attribute
-from dataview.loader.options import LoaderOptions
+from dataview.loader.options import LoaderOptions, unknown_attribute
 from dataview.loader.plan import LoaderPlan
 from dataview.loader.processes import ProcessWorker, SharedPickle
 from dataview.loader.state import State, restored

@@ -240,6 +240,17 @@ def advice(name: str, verbs: Mapping[str, Any]) -> str:
     return f"write {INSTEAD[plain]}" if plain in INSTEAD else ""
 
 
+def advice_of_verb(name: str, fields: Iterable[str]) -> str:
+    """Return what to write instead of a verb that is none: also the field of that name.
+
+    >>> advice_of_verb("_age", {"age"}), advice_of_verb("_clip", ())
+    ('fields have no leading underscore: did you mean .age?', 'write np.clip(d, low, high)')
+    """
+    if name[1:] in fields:
+        return f"fields have no leading underscore: did you mean .{name[1:]}?"
+    return advice(name, {})
+
+
 def adding(name: str) -> str:
     """Return what to write for data that are assigned to a field that is not there.
 
