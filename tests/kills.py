@@ -190,11 +190,13 @@ CASES = {
     "two-files": (two, [both_files, rows_of_both_files]),
     "hdf5": (hdf5, [each_centred, both, rows_of_each]),
     "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
+    "hdf5-tall": (lambda f, a: hdf5(f, a, "latest", chunks=(3000, 1)), [both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
     "safetensors": (tensors, [each_centred, both, rows_of_each]),
     "netcdf": (netcdf, [each_centred]),
     "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both, rows_of_each]),
     "zarr-plain": (lambda f, a: zarr(f, a, **PLAIN, compressors=None), [each_centred]),
+    "zarr-tall": (lambda f, a: zarr(f, a, chunks=(3000, 1)), [each_centred]),
     "zarr-shards": (lambda f, a: zarr(f, a, chunks=(125, 4), shards=(500, 4)), [each_centred]),
 }
 

@@ -1,7 +1,9 @@
 """What is particular to each format of arrays in files: what is read when, what is refused."""
 
+import collections
 import gc
 import io
+import itertools
 import json
 import os
 import pickle
@@ -23,7 +25,7 @@ import files
 import fuzz_openers
 from children import printed
 from dataview.formats import FORMATS
-from dataview.formats.arrays import matlab5, npz
+from dataview.formats.arrays import H5pySource, ZarrSource, matlab5, npz
 from dataview.formats.arrays import tensors as tensor_files
 from dataview.index.sizes import sizes
 from files import X, Y
@@ -817,6 +819,106 @@ def test_a_lack_of_memory_is_told_as_such_and_names_the_array(tmp_path, monkeypa
     monkeypatch.setattr(zarr.Array, "__getitem__", no_room)
     with pytest.raises(MemoryError, match=r"three\.zarr/x"):
         d.x()
+
+
+# -------------------- chunks --------------------
+
+
+class Chunked:
+    """A file of an array in chunks; it counts how often each chunk is read, and written."""
+
+    def __init__(self, kind, folder, monkeypatch):
+        self.kind, self.path = kind, folder / ("a.h5" if kind == "hdf5" else "a.zarr")
+        self.counts = {"_get": collections.Counter(), "_put": collections.Counter()}
+        source = H5pySource if kind == "hdf5" else ZarrSource
+        for name in self.counts:
+            monkeypatch.setattr(source, name, self.counting(name, getattr(source, name)))
+
+    def counting(self, name, function):
+        def counted(source, asked, *value):
+            spans = zip(asked, self.chunks, strict=True)
+            met = [range(part.start // n, (part.stop - 1) // n + 1) for part, n in spans]
+            self.counts[name].update(itertools.product(*met))
+            return function(source, asked, *value)
+
+        return counted
+
+    def open(self, array, chunks):
+        self.chunks = chunks
+        if self.kind == "hdf5":
+            with h5py.File(self.path, "w") as file:
+                file.create_dataset("x", data=array, chunks=chunks)
+            return dv.open(self.path, "r+").x
+        inner = {"chunks": (1, *chunks[1:]), "shards": chunks}
+        how = inner if self.kind == "shards" else {"chunks": chunks}
+        zarr.create_array(self.path, data=array, overwrite=True, **how)
+        return dv.open(self.path, "r+")
+
+    def most(self, name):
+        """Return how often the chunk was met that was met most often, since this was asked."""
+        found = max(self.counts[name].values())
+        self.counts[name].clear()
+        return found
+
+
+@pytest.fixture(params=["zarr", "shards", "hdf5"])
+def chunked(request, tmp_path, monkeypatch):
+    return Chunked(request.param, tmp_path, monkeypatch)
+
+
+TALL = np.random.default_rng(0).standard_normal((120, 6, 10))
+FEW_BYTES = {"block_bytes": 4000, "file_bytes": 24_000, "part_bytes": 8000, "noted_bytes": 1000}
+"""Sizes with which blocks of `TALL` have room for the chunks below along one axis of them alone."""
+
+
+@pytest.mark.parametrize("chunks", [(120, 1, 10), (120, 2, 5), (60, 6, 2), (50, 3, 10), (8, 6, 10)])
+def test_each_chunk_is_read_and_written_once_however_tall_it_is(chunks, chunked):
+    with sizes.set(**FEW_BYTES, undo_bytes=20_000, streamed_elements=64):
+        d, expected = chunked.open(TALL, chunks), TALL.copy()
+        mean = d._mean(axis=0)
+        np.testing.assert_allclose(mean(), expected.mean(axis=0), rtol=0, atol=1e-13)
+        assert chunked.most("_get") == 1
+        d -= mean
+        expected -= mean()
+        assert chunked.most("_put") == chunked.most("_get") == 1
+        d[...] = expected.mean(axis=0)
+        assert chunked.most("_put") == 1
+        turned = d._transpose((2, 0, 1))
+        turned[...] = expected.transpose(2, 0, 1)
+        assert chunked.most("_put") == 1
+        d[:, :, ::-1] *= 2
+        expected[:, :, ::-1] *= 2
+        assert chunked.most("_put") == 1
+    np.testing.assert_array_equal(d(), expected)
+
+
+@pytest.mark.parametrize("kind", ["sum", "std", "argmax", "median"])
+def test_statistics_of_tall_chunks_are_those_of_numpy(kind, chunked):
+    axes = [None, 0, 1, 2] if kind == "argmax" else [None, 0, 2, (0, 2), (1, 2)]
+    with sizes.set(**FEW_BYTES):
+        d = chunked.open(TALL, (60, 6, 2))
+        for axis, keepdims in itertools.product(axes, (False, True)):
+            for view, array in ((d, TALL), (d[3:, ::-1], TALL[3:, ::-1])):
+                found = getattr(view, f"_{kind}")(axis=axis, keepdims=keepdims)
+                expected = getattr(np, kind)(array, axis=axis, keepdims=keepdims)
+                assert found._shape() == expected.shape
+                np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_writes_that_overlap_in_tall_chunks_are_those_of_numpy(chunked):
+    with sizes.set(**FEW_BYTES, undo_bytes=5000):
+        d, expected = chunked.open(TALL, (120, 1, 10)), TALL.copy()
+        d[1:] = d[:-1]
+        expected[1:] = expected[:-1].copy()
+        d[:, 1:] += d[:, :-1]
+        expected[:, 1:] += expected[:, :-1].copy()
+        d += d[::-1]
+        expected += expected[::-1].copy()
+        d[[7, 3, 7]] = TALL[:3]
+        expected[[7, 3, 7]] = TALL[:3]
+        d[5:, ::2, 3] = 1
+        expected[5:, ::2, 3] = 1
+    np.testing.assert_array_equal(d(), expected)
 
 
 # -------------------- any broken file --------------------

@@ -27,6 +27,7 @@ from dataview.plan.kinds import (
 from dataview.plan.layout import axes_of_source, reshaped, transposed
 from dataview.plan.node import DType, Node, Shape, told_of_reduced
 from dataview.plan.operations import NumpyFunction
+from dataview.plan.places import place_of
 from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.plan.symbols import deferring
 
@@ -225,18 +226,24 @@ def _better_order(kind: str, node: Node, axes: tuple[int, ...]) -> list[int] | N
     """Return the axes of a part in the order of its source, None if it is read as it is.
 
     So are memory, a file that is transposed itself, and sources of long rows; and positions among
-    elements that would be counted in another order.
+    elements that would be counted in another order.  Chunks that are too tall for blocks of rows
+    are read in blocks along another axis.
     """
-    if type(node) is not Select or aliases(node):
+    if type(node) not in (Select, Stored) or aliases(node):
         return None
-    order, shape = axes_of_source(node.index), node.index.shape
+    place, shape, slow = place_of(node), known_shape(node), 0
+    order = axes_of_source(node.index) if isinstance(node, Select) else list(range(len(shape)))
+    is_in_chunks = place is not None and bool(place.source.chunk_shape)
+    if place is not None:
+        slow, _ = place.source.slow_axis(place.where)
+    if is_in_chunks:
+        order.sort(key=lambda axis: axis != slow)
     taken = [axis for axis in order if axis in axes]
     if order == sorted(order) or ("arg" in kind and taken != sorted(taken)):
         return None
-    if isinstance(node.node, Stored):
-        source, turned = node.node.source, transposed(node, order)
-        assert isinstance(turned, Select)
-        if source.slow_axis(node.index)[0] == 0 != source.slow_axis(turned.index)[0]:
-            return None
+    turned = place_of(transposed(node, order))
+    if turned is not None and slow == 0 != turned.source.slow_axis(turned.where)[0]:
+        return None
     now, then = (size_of(shape) // max(1, shape[axis]) for axis in (0, order[0]))
-    return order if then <= max(now, sizes.part_bytes // known_dtype(node).itemsize) else None
+    most = sizes.file_bytes if is_in_chunks else sizes.part_bytes
+    return order if then <= max(now, most // known_dtype(node).itemsize) else None

@@ -333,6 +333,10 @@ def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
     """Return part of a statistic with a value for each row, from the rows of data it needs."""
     place = row_axis(node)
     numbers, rest = gather.rows_and_rest(index, place)
+    if len(numbers) == known_shape(node)[place]:
+        take(pending(node), evaluate)
+        assert node.taken is not None
+        return gather.read(node.taken, index)
     return gather.read(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
 
 

@@ -1,7 +1,7 @@
 """Taking statistics: all that are needed of one operand are computed while it is read once.
 
-The parts and the order in which they are combined depend on shape and dtype alone, never on threads
-or executor, so that the bits are the same everywhere.
+The parts and the order in which they are combined depend on shape, dtype and chunks, never on
+threads or executor, so that the bits are the same everywhere.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node, Part
+from dataview.plan.places import place_of
 from dataview.plan.walk import below
-from dataview.sources import AT_ONCE, Memo, Source, made_once, made_so_far, read_from
+from dataview.sources import AT_ONCE, Memo, Source, made_once, made_so_far, read_from, whole_chunks
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
@@ -233,12 +234,15 @@ def way_of(node: Elementwise, shape: Sequence[int]) -> Way:
 def parts_of(node: Node) -> list[Cut]:
     """Return the blocks of rows in which the statistics of a node are computed, at least one.
 
-    They depend on shape and dtype alone, since they decide in which order numbers are added.
+    They depend on shape, dtype and chunks alone: they decide in which order numbers are added.
     """
     shape = known_shape(node)
     # A narrow result may come of wide operands, of which as many elements are read.
     row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
     count, step = shape[0] if shape else 0, max(1, sizes.part_bytes // max(1, row))
+    place = place_of(node) if type(node) in (Stored, Select) else None
+    if place is not None and place.source.chunk_shape:
+        step = whole_chunks(place.source, place.where, 0, step)
     return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, step)
 
 

@@ -48,7 +48,7 @@ from dataview.sources.npy_header import (
     state_of,
 )
 from dataview.sources.packing import packed_together
-from dataview.sources.protocol import Memo, Source, read_from
+from dataview.sources.protocol import Memo, Source, read_from, whole_chunks
 from dataview.sources.remote import (
     WEB,
     BrokenOff,
@@ -184,4 +184,5 @@ __all__ = [
     "temporary_file",
     "temporary_npy",
     "version_in",
+    "whole_chunks",
 ]

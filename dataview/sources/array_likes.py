@@ -150,10 +150,26 @@ class ArrayLike(Source):
         return max(1, self.dtype.itemsize * math.prod(others))
 
     def slow_axis(self, index: Index) -> tuple[int, int]:
-        """Return the axis of a view that walks along the first axis of the object."""
+        """Return the axis of a view that walks along the first axis of the object.
+
+        If blocks of whole chunks are too large so, it is another one along which they have room, or
+        are smaller: a chunk that is in several blocks is unpacked and packed for each of them.
+        """
         axes = axes_of(index.maps[0]) if index.maps else ()
         axis = axes[0] if axes else 0
+        if self.chunk_shape and index.is_box:
+            blocks = list(self._blocks_of_chunks(index))
+            fitting = [block for block in blocks if block[0] <= sizes.file_bytes]
+            _, axis = (fitting or [min(blocks, default=(0, axis))])[0]
         return axis, self._step_bytes(index, axis)
+
+    def _blocks_of_chunks(self, index: Index) -> Iterator[tuple[int, int]]:
+        """Yield the bytes of a block of whole chunks along axes of a view, and the axis."""
+        for map_, chunk in zip(index.maps, self.chunk_shape, strict=False):
+            if isinstance(map_, Affine):
+                axis, stride = min(map_.strides)
+                steps = min(max(1, chunk // max(1, abs(stride))), index.shape[axis])
+                yield self._step_bytes(index, axis) * steps, axis
 
     def of_shape(self, shape: tuple[int, ...]) -> Self:
         """Return the source of fewer rows, if some were added since it had this shape."""

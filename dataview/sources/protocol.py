@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import ReadOnlyError
-from dataview.index import Index, are_apart, boxed, gather, identity
+from dataview.index import Affine, Index, are_apart, boxed, gather, identity
+from dataview.index.sizes import sizes
 from dataview.sources.sharing import Home, Reference, are_together, home_of, to_member, weak
 
 Memo = dict[Any, Any]
@@ -100,8 +101,9 @@ class Source(ABC):
     part_rows: tuple[int, ...] = ()
     """How many rows each part has, if the data are stored in parts."""
 
-    written_rows: int = 0
-    """How many rows are written to the disk together, if that is more than are read together."""
+    chunk_shape: tuple[int, ...] = ()
+    """How far what is written to the disk together reaches along the first axes; along others, all
+    is.  If that is not known, `chunk_rows` are written together."""
 
     maker: Any = None
     """The function that makes the rows one by one, None if they are stored."""
@@ -283,6 +285,22 @@ class Source(ABC):
         return root
 
 
+def whole_chunks(source: Source, index: Index, axis: int, step: int) -> int:
+    """Return about how many steps along an axis of a view a block has: no chunk is in two blocks.
+
+    Where chunks are too large for that, or begin elsewhere than blocks, it has `step`.
+    """
+    for map_, chunk in zip(index.maps, source.chunk_shape or (source.chunk_rows,), strict=False):
+        if not isinstance(map_, Affine) or map_.strides not in (((axis, 1),), ((axis, -1),)):
+            continue
+        ((_, way),) = map_.strides
+        if not (map_.offset + (way < 0)) % chunk:
+            size = source.dtype.itemsize * math.prod(index.shape) // max(1, index.shape[axis])
+            is_small = chunk <= step or chunk * size <= sizes.file_bytes
+            return max(1, step // chunk) * chunk if is_small else step
+    return step
+
+
 def read_from(source: Source, index: Index, memo: Memo) -> np.ndarray:
     """Return the elements of a source that an index selects, as the source has declared them.
 
@@ -333,6 +351,11 @@ class Member(Source):
     def chunk_rows(self) -> int:  # type: ignore[override]
         """How many records are read from the disk together."""
         return self.parent.chunk_rows
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """How far the records reach that are written to the disk together."""
+        return self.parent.chunk_shape
 
     @property
     def maker(self) -> Any:

@@ -46,7 +46,7 @@ from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.values import cast
-from dataview.sources import Reference, Source, made_once
+from dataview.sources import Reference, Source, made_once, whole_chunks
 from dataview.write.changes import Block, Change
 from dataview.write.guards import Guard, Work, is_guarded
 from dataview.write.overlap import Separated, may_fail, reads_as_written
@@ -104,8 +104,10 @@ class Update:
         """
         axis, step = cut
         shape = known_shape(change.target)
-        is_dense = change.where.is_box and change.source.chunk_rows == 1
-        if not shape or not (in_windows or is_dense):
+        is_in_chunks = (
+            max(change.source.chunk_shape, default=change.source.chunk_rows) > 1
+        )  # of which each is written once
+        if not shape or is_in_chunks or not (in_windows or change.where.is_box):
             return cut
         size = max(1, step * (nbytes_of(change.target) or 0) // max(1, shape[axis]))
         return axis, max(1, step * sizes.noted_bytes // max(size, sizes.noted_bytes))
@@ -369,10 +371,6 @@ def blocks_of(changes: Sequence[Change], steps: Sequence[tuple[int, int]]) -> li
     return found
 
 
-MOST_TIMES = 4
-"""A block may be so much larger than others to hold a whole chunk."""
-
-
 def _step_of(change: Change) -> tuple[int, int]:
     """Return along which axis a change is cut, and how long a block is."""
     axis, size = change.source.slow_axis(change.where)
@@ -381,18 +379,7 @@ def _step_of(change: Change) -> tuple[int, int]:
     room = sizes.file_bytes if is_file else sizes.block_bytes
     if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
         size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
-    return axis, _whole_chunks(change, axis, max(1, room // max(1, size)))
-
-
-def _whole_chunks(change: Change, axis: int, step: int) -> int:
-    """Return the length of a block such that no chunk of a store is in two blocks, if it can be."""
-    chunk = max(change.source.chunk_rows, change.source.written_rows)
-    rows = change.where.maps[0] if change.where.maps else None
-    if chunk == 1 or not isinstance(rows, Affine) or rows.strides != ((axis, 1),):
-        return step
-    if rows.offset % chunk or chunk > MOST_TIMES * step:
-        return step
-    return max(1, step // chunk) * chunk
+    return axis, whole_chunks(change.source, change.where, axis, max(1, room // max(1, size)))
 
 
 def _is_loose(index: Index, axis: int) -> bool:

@@ -33,7 +33,9 @@ class H5pySource(ArrayLike):
     Its pickle has the path of the file, the name of the dataset and the mode: it is opened again.
     """
 
-    __slots__ = ("_plain", "chunk_rows", "chunks", "file", "grows", "moving", "place")
+    __slots__ = (
+        "_plain", "chunk_rows", "chunk_shape", "chunks", "file", "grows", "moving", "place",
+    )  # fmt: skip
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
     spare_bytes = 1 << 20
@@ -53,6 +55,7 @@ class H5pySource(ArrayLike):
         where = f"{os.path.basename(path)}{dataset.name or ', without a name'}"
         self.grows = mode == "r" and dataset.file.swmr_mode
         super().__init__(dataset, f"h5py {where}" if file is None else where, mode != "r")
+        self.chunk_shape = dataset.chunks or ()
         self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
         self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
         self._plain: PlainData | Literal[False] | None = None  # not known yet

@@ -47,11 +47,11 @@ class ZarrSource(ArrayLike):
 
     __slots__ = (
         "chunk_rows",
+        "chunk_shape",
         "file",
         "folder",
         "process",
         "takes_a_list",
-        "written_rows",
     )  # a list: each chunk once
     span_times = 4
     spare_bytes = 1 << 20  # whole chunks are read in any case
@@ -72,7 +72,7 @@ class ZarrSource(ArrayLike):
         # A list for chunks in shards is refused, also by zarr's own oindex.
         shards = getattr(array, "shards", None)
         self.takes_a_list = shards is None
-        self.written_rows = int(shards[0]) if shards else 0
+        self.chunk_shape = tuple(map(int, shards or array.chunks))
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
 
@@ -122,7 +122,7 @@ class ZarrSource(ArrayLike):
 
     def _slab(self, key: Any) -> Any:
         with self._named_in_errors("read"):
-            if self.written_rows and self.writable:
+            if self.writable and not self.takes_a_list:
                 with self._while_none_writes():  # zarr asks a shard where a chunk is, then reads it
                     return self.array[key]
             return self.array[key]
