@@ -816,6 +816,38 @@ def test_rows_are_added_where_groups_have_the_metadata_of_their_members(version,
     assert zarr.open_consolidated(path, path="part")["y"].shape == (12,)
 
 
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+def test_the_metadata_of_all_members_are_gathered_once_for_all_fields(tmp_path, monkeypatch):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    for name in ("x", "y", "part/x", "part/y"):
+        group.create_array(name, data=X, chunks=(3, 4))
+    for place in ("part", ""):
+        zarr.consolidate_metadata(group.store, path=place)
+    calls = []
+    for name in ("consolidate_metadata", "open_group"):
+        monkeypatch.setattr(zarr, name, counting(calls, name, getattr(zarr, name)))
+    with dv.open(tmp_path / "a.zarr", "r+") as d:
+        calls.clear()
+        d._append({"x": X, "y": X, "part": {"x": X, "y": X}})
+        each = [("consolidate_metadata", ""), ("consolidate_metadata", "part")]
+        each += [("open_group", ""), ("open_group", "part")]
+        assert sorted(calls) == each
+        calls.clear()
+        with pytest.raises(RuntimeError):
+            d._append({"x": X[:9], "y": X[:9], "part": {"x": X[:9], "y": failing(9)}})
+        assert sorted(calls) == each
+    found = zarr.open_consolidated(tmp_path / "a.zarr")
+    assert {found[name].shape for name in ("x", "y", "part/x", "part/y")} == {(2 * len(X), 4)}
+
+
+def counting(calls, name, function):
+    def counted(*args, path=None, **options):
+        calls.append((name, path))
+        return function(*args, path=path, **options)
+
+    return counted
+
+
 @pytest.mark.clients
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
 
     def finish() -> list[Any]:
         grown = {number: growth.finish() for number, growth in growths.items()}
+        _flush(growths.values())
         growths.clear()
         return [grown[owner] for owner in owners]
 
@@ -88,9 +89,17 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
         yield finish
     except BaseException:
         with held_interrupt(), contextlib.ExitStack() as undone:  # all of them, even if one fails
+            undone.callback(_flush, growths.values())  # the last one
             for growth in growths.values():
                 undone.callback(growth.undo)
         raise
+
+
+def _flush(growths: Iterable[Any]) -> None:
+    """Do once what several arrays of a file have done when their rows have come or gone."""
+    flushes = {key: flush for growth in growths for key, flush in growth.flushes.items()}
+    for flush in flushes.values():
+        flush()
 
 
 def _owners(targets: list[_Target]) -> list[int]:

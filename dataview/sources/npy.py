@@ -335,6 +335,7 @@ class NpyGrowth:
     def __init__(self, file: NpyFile, count: int) -> None:
         file.check()
         self.file = file
+        self.flushes: dict[Any, Any] = {}  # a file is of one array
         self.old = read_header(file.path)[0]
         self.new = self.old._replace(shape=(self.old.shape[0] + count, *self.old.shape[1:]))
         self.texts = [header_in_place(file.path, header) for header in (self.old, self.new)]

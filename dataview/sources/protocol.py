@@ -175,7 +175,8 @@ class Source(ABC):
         """Begin to add so many rows: what has `write(key, block)`, `finish()` and `undo()`.
 
         A key has slices of the new rows, and perhaps of axes behind them.  `finish` returns a
-        source with all rows; this one keeps its length.
+        source with all rows; this one keeps its length.  `flushes` has functions by keys: one of
+        each key is called when all arrays to which rows are added were finished, or undone.
         """
         raise self.no_growth("it is no file that can grow")
 

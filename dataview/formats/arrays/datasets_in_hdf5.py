@@ -188,7 +188,7 @@ class H5pySource(ArrayLike):
         room = Room(array.file, self.place[0]) if file is None else file.room
         room.keep(room_for_rows(array, count))
         try:
-            return Resized(array, count, lambda: kind(array, file), room.store)
+            return Resized(array, count, lambda: kind(array, file), {id(room): room.store})
         except BaseException:
             room.store()
             raise

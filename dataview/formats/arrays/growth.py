@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ class Resized:
     """Rows that are being added to an array that has `resize`; `source` makes a source of it.
 
     Until they are written they are zeros; a process that is killed on the way leaves them so.
+    `flushes` is what is done when rows were added to all arrays, or taken back: by a key of its
+    own, since it is done once for all arrays that have it.
     """
 
     def __init__(
@@ -22,9 +24,9 @@ class Resized:
         array: Any,
         count: int,
         source: Callable[[], Source],
-        flush: Callable[[], Any] = lambda: None,
+        flushes: Mapping[Any, Callable[[], Any]],
     ) -> None:
-        self.array, self.flush = array, flush
+        self.array, self.flushes = array, flushes
         self.shape = tuple(array.shape)
         array.resize((self.shape[0] + count, *self.shape[1:]))
         try:
@@ -44,10 +46,8 @@ class Resized:
 
     def finish(self) -> Source:
         """Return the source that has all rows."""
-        self.flush()
         return self.source
 
     def undo(self) -> None:
         """Leave the array as it was."""
         self.array.resize(self.shape)
-        self.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 import weakref
@@ -167,7 +168,7 @@ class ZarrSource(ArrayLike):
         zarr = import_library("zarr", "dataview[zarr]")
         # Anew, since rows may have been added since: an array remembers the length that it had.
         array, file = zarr.open_array(self.array.store, path=self.array.path, mode="r+"), self.file
-        return Resized(array, count, lambda: ZarrSource(array, file), lambda: _consolidate(array))
+        return Resized(array, count, lambda: ZarrSource(array, file), _consolidations(array))
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
@@ -188,23 +189,26 @@ class ZarrSource(ArrayLike):
         return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
 
 
-def _consolidate(array: Any) -> None:
-    """Have the groups above an array know its length, if they have the metadata of all members."""
+def _consolidations(array: Any) -> dict[Any, Callable[[], None]]:
+    """Return for each group above an array what has it know the lengths of its members."""
+    store, version, parts = array.store, array.metadata.zarr_format, array.path.split("/")
+    return {
+        (id(store), above): functools.partial(_consolidate, store, above, version)
+        for above in ("/".join(parts[:count]) for count in range(len(parts)))
+    }
+
+
+def _consolidate(store: Any, path: str, version: int) -> None:
+    """Have a group know its members as they are now, if it has the metadata of all of them."""
     zarr = import_library("zarr", "dataview[zarr]")
-    store, version = array.store, array.metadata.zarr_format
-    parts = array.path.split("/")
-    for count in range(len(parts)):
-        above, name = "/".join(parts[:count]), "/".join(parts[count:])
-        try:
-            group = zarr.open_group(store, path=above, mode="r+", zarr_format=version)
-        except (OSError, ValueError):  # there is no group
-            continue
-        known = group.metadata.consolidated_metadata
-        noted = known and known.flattened_metadata.get(name)
-        if noted and getattr(noted, "shape", None) != array.shape:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of version 3, which does not specify them yet
-                zarr.consolidate_metadata(store, path=above, zarr_format=version)
+    try:
+        group = zarr.open_group(store, path=path, mode="r+", zarr_format=version)
+    except (OSError, ValueError):  # there is no group
+        return
+    if group.metadata.consolidated_metadata:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of version 3, which does not specify them yet
+            zarr.consolidate_metadata(store, path=path, zarr_format=version)
 
 
 def _unpickled(array: Any, shape: tuple[int, ...]) -> ZarrSource:
