@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import itertools
 import mmap
 import os
 import pickle
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from dataview.errors import PartialWriteError, StreamError
+from dataview.index import parse
 from dataview.index.algebra import Affine, Constant, Index, identity
 from dataview.index.sizes import sizes
 from dataview.sources import file_access, file_pieces, file_rows, new_files, npy
@@ -1123,3 +1125,14 @@ def test_columns_of_rows_near_each_other_are_read_in_one_call(tmp_path, key, mon
     monkeypatch.setattr(file_rows, "read_runs", noting)
     assert_same(dv.open(tmp_path / "x.npy")[key](), x[key])
     assert len(asked) == 1
+
+
+def test_a_run_of_bytes_is_found_wherever_a_slab_is_one():
+    a = np.arange(48, dtype="i4").reshape(4, 3, 4)
+    rows, columns = [2, np.s_[:], np.s_[1:3], np.s_[3:]], [1, np.s_[:], np.s_[1:], np.s_[2:]]
+    for key in itertools.product(rows, columns, [0, np.s_[:], np.s_[1:3]]):
+        part = a[key]
+        expected = 100 + part.flat[0] * 4 if part.flags.c_contiguous else None
+        assert file_pieces.run_of(100, a.shape, 4, parse(key, a.shape)) == expected, key
+    for key in (np.s_[::2], np.s_[::-1], np.s_[2:2], [1, 2]):
+        assert file_pieces.run_of(100, a.shape, 4, parse(key, a.shape)) is None

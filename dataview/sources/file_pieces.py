@@ -26,6 +26,7 @@ from dataview.index import (
     shifted,
 )
 from dataview.index.sizes import sizes
+from dataview.index.slabs import slab_of
 
 MOST_NUMBERS = 1 << 19
 """The most rows by number that are put in order at once, so that their numbers take little."""
@@ -129,21 +130,18 @@ def run_of(place: int, shape: tuple[int, ...], itemsize: int, index: Index) -> i
     >>> run_of(100, (9, 3), 4, rows)
     160
     """
-    if 0 in index.shape:
+    slab = None if 0 in index.shape else slab_of(index)
+    if slab is None:
         return None
-    first = axis = 0
-    for map_, length in zip(index.maps, shape, strict=True):
-        first *= length
-        if isinstance(map_, Constant) and not axis:
-            first += map_.offset
-        elif isinstance(map_, Affine) and map_.strides == ((axis, 1),):
-            if axis and (map_.offset or index.shape[axis] != length):
-                return None
-            first += map_.offset
-            axis += 1
-        else:
+    is_whole, step = True, itemsize
+    for part, length in zip(reversed(slab), reversed(shape), strict=True):
+        count = part.stop - part.start
+        if count > 1 and not is_whole:
             return None
-    return place + first * itemsize if axis == len(index.shape) else None
+        is_whole &= count == length
+        place += part.start * step
+        step *= length
+    return place
 
 
 def steps_of(block: Block, index: Index) -> tuple[int, int]:
