@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.index import gather
+from dataview.plan import build as building
+from dataview.plan import layout
 from dataview.sources import Source
 from dataview.spaces import (
     CompositeSpace,
@@ -30,6 +32,8 @@ from dataview.spaces import (
     SequenceSpace,
     VectorSequenceSpace,
     VectorSpace,
+    delivery,
+    fields,
 )
 from dataview.spaces.specs import (
     DataSpecs,
@@ -657,6 +661,87 @@ def test_each_source_that_can_be_written_is_read_once():
     np.testing.assert_array_equal(d.x(), numbers)
     with pytest.raises(dv.ReadOnlyError):
         narrow[0] = 1
+
+
+BATCHED = {
+    "even": {"tail": "drop"},
+    "with a short one": {},
+    "filled up": {"tail": "pad"},
+    "permuted": {"sampler": "permutation", "seed": 3},
+    "two of them": {"num_batches": 2},
+}
+
+
+@pytest.mark.parametrize("options", BATCHED.values(), ids=BATCHED)
+def test_minibatches_are_formatted_as_their_rows_are(options):
+    draw = np.random.default_rng(2)
+    x, y = draw.random((11, 12)), draw.integers(0, 5, 11)
+    parts = {"shape": x, "label": y, "beside": np.arange(11)}
+    d = dv.View(parts, _spaces={"shape": PLANES, "label": IndexSpace(5, 1)})
+    wanted = Conv2DSpace((2, 3), 2, ("c", 0, 1, "b")), VectorSpace(5), VectorSpace(12)
+    spec = dv.specs.combine(*zip(wanted, ("shape", "label", "shape"), strict=True))
+    plain = list(d._minibatches(4, **options))
+    delivered = d._minibatches(4, spec=spec, **options)
+    assert len(delivered) == len(plain)
+    for number, (rows, batch) in enumerate(zip(plain, delivered, strict=True)):
+        images = rows._field("shape")().reshape(-1, 2, 2, 3)
+        labels = rows.label()[:, None]
+        expected = (
+            PLANES.rows_first.np_format_as(images, wanted[0]),
+            IndexSpace(5, 1).np_format_as(labels, wanted[1]),
+            PLANES.rows_first.np_format_as(images, wanted[2]),
+        )
+        for space, found, again, data in zip(
+            wanted, batch, delivered[number], expected, strict=True
+        ):
+            assert found._space == again._space == space
+            assert found().dtype == data.dtype
+            np.testing.assert_array_equal(found(), data)
+            np.testing.assert_array_equal(again(), data)
+
+
+def test_what_minibatches_have_in_common_is_found_once(monkeypatch):
+    counts = collections.Counter()
+
+    def counted(module, name):
+        own = getattr(module, name)
+
+        def called(*given):
+            counts[name] += 1
+            return own(*given)
+
+        monkeypatch.setattr(module, name, called)
+
+    counted(layout, "_groups")
+    counted(building, "_followed")
+    x = np.arange(13 * 34.0).reshape(13, 34)
+    d = dv.View(x=x, beside=np.arange(13))
+    spec = (Conv2DSpace((17, 2), 1, axes=("b", "c", 0, 1)), "x")
+    for batch, rows in zip(d._minibatches(1, spec=spec), x, strict=True):
+        np.testing.assert_array_equal(batch().ravel(), rows)
+    assert counts["_groups"] <= 4  # of the whole field, and of one batch
+    assert counts["_followed"] <= 1  # of all batches
+
+
+def test_the_metadata_of_a_batch_are_its_own():
+    spec = (VectorSpace(3), "x")
+    first, second = dv.View(x=np.zeros((4, 3, 1)))._minibatches(2, spec=spec)
+    first._meta["space"]["dim"] = 7
+    assert second._space == VectorSpace(3)
+
+
+def test_a_view_is_formatted_once(monkeypatch):
+    counts = []
+
+    def laid_out(*given):
+        counts.append(given)
+        return fields.laid_out(*given)
+
+    monkeypatch.setattr(delivery, "laid_out", laid_out)
+    d = dv.View(x=np.arange(8.0).reshape(2, 4))
+    images = d._get((Conv2DSpace((2, 2), 1), "x"))
+    assert len(counts) == 1
+    np.testing.assert_array_equal(images().ravel(), np.arange(8.0))
 
 
 def test_minibatches_see_what_a_user_writes_to_an_object_of_his(tmp_path):

@@ -117,8 +117,13 @@ def flipped(node: Node, axis: Any = None) -> Node:
 
 def _arranged(node: Node, shape: Sequence[int], places: Sequence[int | None], key: str) -> Node:
     """Return the node with each axis at a place of the result; None takes its first position."""
+    return select(node, _arranging(tuple(shape), tuple(places)), key)
+
+
+@functools.lru_cache(maxsize=256)
+def _arranging(shape: Shape, places: tuple[int | None, ...]) -> Index:
     maps = [Constant(0) if place is None else Affine(0, ((place, 1),)) for place in places]
-    return select(node, Index(shape, maps), key)
+    return Index(shape, maps)
 
 
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
@@ -190,6 +195,7 @@ def _inferred(own: Shape, shape: Any) -> Shape:
     return tuple(wanted)
 
 
+@functools.lru_cache(maxsize=256)  # batches are of few shapes
 def _reshaping(own: Shape, wanted: Shape) -> Index:
     """Return the index of a reshape: axes that only split stay affine, others are divided."""
     if not size_of(own):

@@ -40,6 +40,9 @@ def _remedy(dtype: np.dtype[Any]) -> str:
     return "view._astype(dtype), or _map(function), makes numbers of it"
 
 
+_told_of = functools.lru_cache(maxsize=256)(plain_of_batch)
+
+
 class ArraySpace(Space):
     """A space whose batches are one array, of which each axis has a length and a role."""
 
@@ -165,6 +168,10 @@ class ArraySpace(Space):
         """Return the number of the axis along which the samples of a batch stand."""
         return self._place  # type: ignore[no-any-return]
 
+    def size_of(self, batch: Any) -> int | None:
+        """Return the number of samples of a batch that was checked."""
+        return batches.extents_of(batch)[self._place]  # type: ignore[no-any-return]
+
     def get_total_dimension(self) -> int:
         """Return the number of columns that a batch has as a matrix with a row for each sample."""
         return self._total  # type: ignore[no-any-return]
@@ -196,7 +203,7 @@ class ArraySpace(Space):
         """Return a batch, a node with this space in its metadata unless it is what was given."""
         if batch is given or not isinstance(batch, Node):
             return batch
-        return batch.replaced(meta=read_only_meta({SPACE: plain_of_batch(self)}))
+        return batch.replaced(meta=read_only_meta({SPACE: dict(_told_of(self))}))
 
     def placeholder(self, name: str, dtype: Any, batch_size: int | None) -> Any:
         """Return the symbol of a batch, as a node."""

@@ -146,6 +146,7 @@ class _Step:
         self.node: Any = node
         self.how = how_of(options=False, where=f"source {source!r}")  # of what is read later
         self.known = None if node is None or is_batch(node.meta) else declared(node.meta)
+        self.built: Any = None
         self.begin()
 
     @property
@@ -175,7 +176,8 @@ class _Step:
                 check_padded(node, stored, space, self.how)
             else:
                 rows = layout.expanded(node.one, 0) if is_stream else _with_end(node)
-                _as_space(self._as_batch(rows, stored), stored, space, self.how)
+                found = _as_space(self._as_batch(rows, stored), stored, space, self.how)
+                self.built = found if rows is node and space is self.space else None
 
     def __call__(self, rows: Any) -> Any:
         """Return rows as a batch of the space."""
@@ -192,7 +194,10 @@ class _Step:
                 return self.space.declared_on(found, None)
             if isinstance(rows, Stream) and rows.passes:
                 return _of_stream(rows, taken.space, self.space, how)
-            found = _as_space(self._as_batch(rows, taken.space), taken.space, self.space, how)
+            if rows is self.node and self.built is not None:  # it was checked that it can be
+                found = self.built
+            else:
+                found = _as_space(self._as_batch(rows, taken.space), taken.space, self.space, how)
         return found if type(found) is np.ndarray else self.space.declared_on(found, rows)
 
     def _as_batch(self, rows: Any, space: Space) -> Any:

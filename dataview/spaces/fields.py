@@ -6,6 +6,7 @@ space, or all of them flat in that order.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -105,6 +106,7 @@ COMPUTED[SPACE] = _computed
 # --- what fits ---------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=1024)
 def rows_as(space: Space, row: Extents) -> Extents | None:
     """Return the shape in which a row is one sample of a space, None if it is none.
 

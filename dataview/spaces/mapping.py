@@ -37,6 +37,7 @@ class DataSpecsMapping:
         self.unique: tuple[tuple[Space, str], ...] = tuple(dict.fromkeys(parts_of(*self.specs)))
         places = {pair: number for number, pair in enumerate(self.unique)}
         self._tree = _tree(*self.specs, places)
+        self._is_flat = self._tree == tuple(range(len(self.unique)))
 
     @property
     def n_unique_specs(self) -> int:
@@ -121,7 +122,7 @@ class DataSpecsMapping:
 
     def filled(self, parts: tuple[Any, ...]) -> Any:
         """Return batches, one for each unique pair, in the nested structure."""
-        return _nested(self._tree, parts, None, False)
+        return parts if self._is_flat else _nested(self._tree, parts, None, False)
 
     def _parts(self, flat: Any) -> tuple[Any, ...]:
         count = len(self.unique)

@@ -215,8 +215,13 @@ class _Batches(Sequence[Any]):
         return self._minibatches._valid()
 
     def _of(self, batch: Any) -> Any:
-        parts = {name: node_of(batch._field(name)) for name in self._delivery.sources}
+        parts = {name: node_of(_field_of(batch, name)) for name in self._delivery.sources}
         return spaces.wrapped(self._delivery.of_batch(parts))
+
+
+def _field_of(batch: Any, name: str) -> Any:
+    """Return a field, of rows without looking for the other fields of the batch."""
+    return batch._field(name) if name.startswith("_") else batch.__getattr__(name)
 
 
 def _delivery(view: Any, spec: Any, remakes: bool = False, **how: bool) -> spaces.Delivery:

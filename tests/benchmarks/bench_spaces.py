@@ -130,6 +130,41 @@ def loaders(batch: np.ndarray, labels: np.ndarray) -> Contestants:
     }
 
 
+def minibatches(batch: np.ndarray, labels: np.ndarray) -> Contestants:
+    """All batches of 16 rows, as a loader hands out arrays and as views that are called."""
+    d = dv.View(input=batch, label=labels[:, 0], _spaces={"label": IndexSpace(10, 1)})
+    wanted = Conv2DSpace((32, 32), channels=3, axes=("c", 0, 1, "b"))
+    spec = (CompositeSpace((wanted, VectorSpace(10))), ("input", "label"))
+    return {
+        "``_loader(spec=)``": lambda: list(d._loader(16, spec=spec)),
+        "``_minibatches(spec=)``, called": lambda: [
+            (image(), label()) for image, label in d._minibatches(16, spec=spec)
+        ],
+    }
+
+
+def padded(count: int, longest: int) -> Contestants:
+    """Rows of labels, of different lengths, filled up to the longest of each batch of 64."""
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(0, 20, n) for n in rng.integers(1, longest + 1, count)]
+    source, wanted = SequenceSpace(IndexSpace(20, 1)), SequenceSpace(VectorSpace(20, dtype="f4"))
+    d = dv.View(words=dv.ragged(rows), _spaces={"words": source})
+
+    def by_hand() -> None:
+        for start in range(0, count, 64):
+            part = rows[start : start + 64]
+            data = np.zeros((max(map(len, part)), len(part), 1), int)
+            mask = np.zeros(data.shape[:2], "f4")
+            for number, row in enumerate(part):
+                data[: len(row), number, 0], mask[: len(row), number] = row, 1
+            source.np_format_as((data, mask), wanted)
+
+    return {
+        "NumPy and ``np_format_as``": by_hand,
+        "``_loader(spec=)``": lambda: list(d._loader(64, spec=(wanted, "words"))),
+    }
+
+
 def main() -> None:
     """Print a table for each kind of batch."""
     rng = np.random.default_rng(0)
@@ -147,6 +182,9 @@ def main() -> None:
         "Integers as bytes, 256 × 3072": narrowed(256, 3072),
         "Sequences of labels": sequences(labels),
         "A loader's batches": loaders(batch, labels),
+        "Minibatches": minibatches(batch, labels),
+        "2,048 rows of up to 20 labels": padded(2048, 20),
+        "2,048 rows of up to 500 labels": padded(2048, 500),
     }.items():
         print(heading(title))
         print(comparison(timed(contestants)))
