@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -510,6 +511,46 @@ def test_a_member_is_written_in_place(record, images, labels):
     record.label[0] += 5
     assert_same(images, np.arange(30.0).reshape(5, 3, 2) - 1)
     assert_same(labels, np.array([5, 9, 9, 3, 4]))
+
+
+def test_without_its_single_values_a_record_has_rows():
+    x, y = np.arange(5.0), np.arange(10).reshape(5, 2)
+    d = dv.View(x=x, y=y, rate=3.5, _meta={"": {"by": "me"}})
+    beside = dv.View(d)
+    beside._set_field("z", np.ones(5))
+    ways = {
+        "drop": d._drop("rate"), "select": d._select("x", "y"), "names": d["x", "y"],
+        "pickle": pickle.loads(pickle.dumps(d))._drop("rate"), "again": d._drop("rate")._drop(),
+        "beside": beside._drop("rate")._drop("z"),
+    }  # fmt: skip
+    for name, rows in ways.items():
+        assert (len(rows), rows._shape(), rows._meta) == (5, (5,), {"by": "me"}), name
+        assert_same(rows[1:3].y(), d.y[1:3]())
+        assert [sample.x() for sample in rows] == [0, 1, 2, 3, 4]
+    assert d._drop("x", "y")._shape() == ()
+    sample = dv.View(x=np.arange(5.0), y=np.arange(5), n=np.arange(5))[2]
+    for one in (sample._drop("n"), dv.View(x=np.arange(5.0), n=3, _rank=0)._drop("n"), d[()]):
+        assert one._shape() == ()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: d[:5], lambda d: d[0], lambda d: d[[1, 2]], len, list, lambda d: d._head(),
+        lambda d: d._loader(2), lambda d: d._minibatches(2), lambda d: d._shuffled(0),
+        lambda d: d._split(0.5),
+    ],
+)  # fmt: skip
+def test_why_a_record_has_no_rows(ask):
+    told = "the view has no rows: field 'rate' is one value; d._drop('rate') has rows"
+    with pytest.raises((IndexError, TypeError), match=re.escape(told)):
+        ask(dv.View(x=np.arange(5), rate=3.5))
+    many = {f"n{number}": number for number in range(9)}
+    with pytest.raises(
+        (IndexError, TypeError), match=r"the fields 'n0', .* are one value each; .*\*nam"
+    ):
+        ask(dv.View(x=np.arange(5), **many))
+    assert dv.View(x=np.arange(5), rate=3.5)[None]._shape() == (1,)
 
 
 def test_a_single_sample_of_separate_arrays():

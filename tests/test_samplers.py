@@ -729,7 +729,7 @@ def test_names_classes_and_instances():
         ("bucket", ValueError, "needs lengths"),
         ("random-slice", ValueError, "needs a batch size"),
         (3, TypeError, "a sampler is a name"),
-        (lambda one: one, TypeError, "needs 1 arguments"),
+        (lambda one: one, TypeError, "needs 1$"),
         ({"x": "linear"}, TypeError, "samplers by field are for _loader"),
         (b"xw", TypeError, "a sampler is a name"),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
 from dataview.index.keys import key_text
 from dataview.plan.fields import NO_META, Attached, Fields, Window, through, window_index
-from dataview.plan.guards import check_array
+from dataview.plan.guards import check_array, why_no_rows
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -96,7 +96,12 @@ def keyed(node: Node, key: Any) -> Node:
     """Return the part of a node for one of NumPy's keys."""
     if is_open(node):
         return deferred(keyed, node, key, like=(node, without_masks(key)))
-    return select(node, parse(key, known_shape(node)), key)
+    try:
+        index = parse(key, known_shape(node))
+    except IndexError as error:
+        why = why_no_rows(node)
+        raise (IndexError(f"the key {key_text(key)}: {why}") if why else error) from None
+    return select(node, index, key)
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:
@@ -161,6 +166,7 @@ def row_field(node: Node, name: str) -> Node | None:
 
 def record(named: Mapping[str, Node], rank: int | None = None) -> Record:
     """Return the record of named members; a 0-d member makes it a single sample."""
+    is_inferred = rank is None
     if rank is None:
         rank = 0 if any(node.shape == () for node in named.values()) else 1
     named = {name: _of_rank(node, rank) for name, node in named.items()}
@@ -171,7 +177,8 @@ def record(named: Mapping[str, Node], rank: int | None = None) -> Record:
                 f"give _rank={len(node.shape)} or less"
             )
     axes = tuple(range(rank))
-    return Record(Fields({name: Attached(node, axes) for name, node in named.items()}), rank)
+    fields = Fields({name: Attached(node, axes) for name, node in named.items()})
+    return Record(fields, rank, is_inferred=is_inferred)
 
 
 def _of_rank(node: Node, rank: int) -> Node:
@@ -210,7 +217,8 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
         parts[f"{name}_{count + 1}" if name in parts else name] = field(node, name)
     whole = node.shape
     if isinstance(node, Record):
-        return Record(record(parts, node.rank).fields, node.rank, node.meta, whole)
+        found = record(parts, None if node.is_inferred and parts else node.rank)
+        return Record(found.fields, found.rank, node.meta, whole, is_inferred=node.is_inferred)
     rows = whole[:1] if whole else ()
     follow = rows and all(part.shape and part.shape[:1] == rows for part in parts.values())
     on_rows = any(
@@ -333,7 +341,7 @@ def with_fields(node: Node, fields: Fields) -> Node:
     if isinstance(node, Deferred):
         return deferred(with_fields, node, fields)
     if isinstance(node, Record):
-        record = Record(fields, node.rank, node.meta)
+        record = Record(fields, node.rank, node.meta, is_inferred=node.is_inferred)
         record.label = node.label
         return record
     return node.replaced(fields=fields)

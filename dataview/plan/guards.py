@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dataview.errors import StreamError
+from dataview.errors import StreamError, listed
 from dataview.index import is_endless
-from dataview.plan.kinds import Driven, Record
+from dataview.plan.kinds import Driven, Record, members
 from dataview.plan.node import Node, Shape
 
 
@@ -27,6 +27,32 @@ def check_no_record(node: Any, what: str) -> None:
 def _of_records(fields: Iterable[str], what: str) -> TypeError:
     names = ", ".join(map(repr, fields))
     return TypeError(f"{what} takes one array, not a record; choose a field: {names}")
+
+
+def why_no_rows(node: Node) -> str:
+    """Return why fields have no rows in common, and how to get some, "" if that is not known.
+
+    >>> from dataview.plan.build import record, stored
+    >>> from dataview.sources import ArraySource
+    >>> import numpy as np
+    >>> x, n = (stored(ArraySource(np.array(data))) for data in ([1, 2], 3))
+    >>> print(why_no_rows(record({"x": x, "n": n})))
+    the view has no rows: field 'n' is one value; d._drop('n') has rows
+    """
+    if not isinstance(node, Record) or node.rank or not node.is_inferred:
+        return ""
+    all_of = members(node)
+    names = [name for name, part in all_of.items() if part.node.shape == ()]
+    if not names or len(names) == len(all_of):
+        return ""
+    quoted = [*map(repr, names)]
+    are = "field {} is one value" if len(names) == 1 else "the fields {} are one value each"
+    dropped = ", ".join(quoted) if len(names) <= MOST_DROPPED else "*names"
+    return f"the view has no rows: {are.format(listed(quoted))}; d._drop({dropped}) has rows"
+
+
+MOST_DROPPED = 5
+"""So many names are written in a call that drops them."""
 
 
 def check_ends(node: Node, what: str) -> None:

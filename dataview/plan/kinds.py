@@ -361,10 +361,11 @@ class Record(Node):
     """Fields that are arrays of their own and share `rank` leading axes.
 
     Columns of one structured array are such an array too: it has their gaps and their titles, and
-    one value may be written to all of them.
+    one value may be written to all of them.  If the rank was not given but follows from the members
+    (`is_inferred`), that of some of them may be another.
     """
 
-    __slots__ = ("are_columns", "rank")
+    __slots__ = ("are_columns", "is_inferred", "rank")
     parts = ("fields",)
 
     def __init__(
@@ -375,6 +376,7 @@ class Record(Node):
         shape: Shape | None = None,
         dtype: DType | None = None,
         are_columns: bool = False,
+        is_inferred: bool = False,
     ) -> None:
         """Shape and dtype follow from the members, where these are known already."""
         if isinstance(fields, Fields) and not are_columns:
@@ -383,6 +385,7 @@ class Record(Node):
         super().__init__(shape, dtype, fields, meta)
         self.rank = rank
         self.are_columns = are_columns
+        self.is_inferred = is_inferred
 
     @property
     def extents(self) -> Extents | None:

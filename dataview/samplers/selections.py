@@ -24,7 +24,7 @@ from dataview.index import (
 )
 from dataview.plan.build import field, record, select
 from dataview.plan.gaps import present_in
-from dataview.plan.guards import endless
+from dataview.plan.guards import endless, why_no_rows
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import is_present
@@ -69,7 +69,8 @@ def count_rows(node: Node, what: str) -> int:
     """Return the number of rows, which may be endless, or raise if there are none."""
     shape = shape_by_rows(node)
     if not shape:
-        raise TypeError(f"{what}: the view has no rows, its shape is ()")
+        why = why_no_rows(node) or "the view has no rows, its shape is ()"
+        raise TypeError(f"{what}: {why}")
     return shape[0]
 
 

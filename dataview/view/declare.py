@@ -230,7 +230,8 @@ def attach(node: Node, name: str, part: Node) -> Node:
         others = {other: place.node for other, place in members(node).items()}
         found = record(others | {name: part}, node.rank)
         lost = {other: why for other, why in node.fields.lost.items() if other != name}
-        return found.replaced(meta=node.meta, fields=Fields(found.fields.named, lost))
+        fields = Fields(found.fields.named, lost)
+        return found.replaced(meta=node.meta, fields=fields, is_inferred=node.is_inferred)
     if isinstance(node, Driven):
         fields = node.fields.with_field(name, Attached(part, None))
         return Driven(part if name == node.driver else node.node, fields, node.driver)

@@ -12,6 +12,7 @@ from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError, shape_text
 from dataview.index import is_endless
 from dataview.plan.gaps import compared_in, present_in
+from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import (
     Comparison,
     Elementwise,
@@ -38,8 +39,12 @@ def counted(node: Node) -> int:
         raise StreamError("the length is unknown until all has been read; _length() returns None")
     if length is None:
         known_shape(node)
-        raise TypeError("len() of a view without axes: it is one element")
+        why = why_no_rows(node)
+        raise TypeError(f"len(): {why}" if why else _NO_LENGTH)
     return int(length)
+
+
+_NO_LENGTH = "len() of a view without axes: it is one element"
 
 
 def width(node: Node) -> int:
@@ -62,6 +67,8 @@ def iterable(node: Node) -> int:
     """Return how many samples iteration gives, endless ones included."""
     shape = known_shape(node)
     if not shape:
+        if why := why_no_rows(node):
+            raise TypeError(f"iteration: {why}")
         if node.fields.named:
             raise TypeError(
                 "iteration over one sample; d._iter_fields() are its fields, and d() is all of it"

@@ -126,7 +126,8 @@ def _check_table(tree: Mapping[str, Any]) -> None:
     if tree["kind"] != "record" or tree.get("rank") != 1 or not tree.get("fields"):
         raise TypeError(
             "a table has named columns, and a row of each for each sample; this view has none: "
-            "dv.View(x=view)._save(path) saves it as the column 'x'"
+            "dv.View(x=view)._save(path) saves one array as the column 'x', and d._drop(name) "
+            "leaves out a field that is one value"
         )
     _check_ragged(tree, "")
 
