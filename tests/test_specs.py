@@ -1213,6 +1213,29 @@ def test_a_transform_of_images_keeps_the_order_of_their_axes(workers):
         np.testing.assert_array_equal(next(scaled), numbers.transpose(0, 2, 3, 1) * 2)
 
 
+@pytest.mark.parametrize("how", [{}, {"workers": 1}, {"workers": 1, "kind": "process"}])
+def test_a_sample_that_is_transformed_has_the_space_of_its_field(how):
+    pairs = dv.View(eye=np.zeros((5, 12)), _spaces={"eye": PLANES})
+    d = dv.View(
+        x=np.arange(60.0).reshape(5, 12), y=np.arange(5), both=pairs,
+        _spaces={"x": PLANES, "y": IndexSpace(5, 1)}, _meta={"y": {"unit": "a digit"}},
+    )  # fmt: skip
+    with d._loader(2, transform=_spaces_as_texts, **how) as loader:
+        for batch in loader:
+            assert set(batch.text()) == {repr((PLANES, IndexSpace(5, 1), "a digit", PLANES))}
+    one = dv.View(d.x, _spaces={"": PLANES})
+    alone = one._loader(2, transform=lambda sample: {"n": [repr(sample._space)], "x": sample})
+    batch = next(alone)
+    assert batch.n[0]() == repr(PLANES) == repr(one[0]._space)
+    second = d._loader(2, transform=[lambda s: {"x": s.x[:3]}, lambda s: {"n": repr(s.x._space)}])
+    assert next(second).n[0]() == repr(dv.View(np.zeros(3))._space)
+
+
+def _spaces_as_texts(sample):
+    known = sample.x._space, sample.y._space, sample.y._meta["unit"], sample.both.eye._space
+    return {"text": repr(known)}
+
+
 def test_rows_that_a_loader_fills_up_are_formatted():
     d = dv.View(w=dv.ragged([1.0, 2, 3], lengths=[1, 2]))
     space = CompositeSpace((VectorSpace(4), VectorSpace(4)))

@@ -369,7 +369,7 @@ class Assembly:
         """Return a sample as a view that cannot be written through; a tuple as it is."""
         if not first and isinstance(sample, tuple) and not hasattr(sample, "_fields"):
             return sample_of(sample)
-        node = sample_node(sample)
+        node = sample_node(sample, self.parts) if first else sample_node(sample)
         if first and OWN in self.parts and not isinstance(node, Record):
             windows = self.parts[OWN].fields.windows_only(-1, lambda axis: axis > 0)
             node = with_fields(node, windows) if windows.named else node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from dataview.sources import ArraySource
 
 OWN = ""
 """The name of an array itself, beside its computed fields."""
+
+
+NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
 
 def reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.ndarray], Any]:
@@ -66,23 +70,38 @@ def one_row(node: Node, row: int) -> Any:
     return picked(reader(node)(np.array([row])), 0)
 
 
-def sample_node(value: Any) -> Node:
-    """Return a sample as a read-only node."""
+def sample_node(value: Any, parts: Mapping[str, Node] = NO_NODES) -> Node:
+    """Return a sample as a read-only node, with the metadata of the data that it is of.
+
+    `parts` are the nodes of these data by name.
+    """
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        named = {name: sample_node(part) for name, part in value.items() if name != OWN}
+        named = {n: sample_node(v, _inside(parts, n)) for n, v in value.items() if n != OWN}
         return record(named, 0)
     if isinstance(value, Node):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        return stored(ArraySource(gather.frozen(np.asarray(value))))
+        found = stored(ArraySource(gather.frozen(np.asarray(value))))
+        if OWN in parts:
+            found.meta = parts[OWN].meta
+        return found
     if isinstance(value, (str, bytes, list, bool, int, float, complex)):
         try:
             return stored(ArraySource(np.asarray(value)))
         except ValueError:  # a list of lists of different lengths
             pass
     return object_node(value)
+
+
+def _inside(parts: Mapping[str, Node], name: str) -> Mapping[str, Node]:
+    """Return the nodes of a part of the data, that of itself among them."""
+    part = parts.get(name)
+    if part is None:
+        return NO_NODES
+    inside = {n: p.node for n, p in part.fields.named.items() if isinstance(p, Attached)}
+    return inside | {OWN: part}
 
 
 def picked(batch: Any, number: int) -> Any:
