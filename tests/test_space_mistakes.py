@@ -1,6 +1,8 @@
 """What Pylearn2's users type where something else is meant: each message names the remedy."""
 
+import copy
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -64,6 +66,10 @@ MISTAKES = [
     ),
     ("CompositeSpace(spaces=(X, Y))", "no argument 'spaces'; write CompositeSpace(components)"),
     ("NullSpace(3)", "NullSpace: too many positional arguments; write NullSpace()"),
+    ("Conv2DSpace((2, 2), 1, axes=('n', 'c', 'h', 'w'))", "write axes=('b', 'c', 0, 1)"),
+    ("Conv1DSpace(2, 1, axes='NCL')", "got 'NCL'; write axes=('b', 'c', 0)"),
+    ("Conv3DSpace((2, 2, 2), 1, axes='NDHWC')", "got 'NDHWC'; write axes=('b', 0, 1, 2, 'c')"),
+    ("Conv2DSpace((2, 2), 1, axes='NCDW')", "in some order; got 'NCDW'"),
     # what spaces do
     (
         "X.format_as(batch, VectorSpace)",
@@ -76,7 +82,24 @@ MISTAKES = [
     ("setattr(X, 'dim', 5)", "space.replaced(dim=5) makes another space"),
     ("setattr(X, 'name', 'x')", "does not change, so its 'name' cannot be set"),
     ("BOTH.restrict(0)", "subset= lists the numbers of components, as [0] does"),
-    ("X.format_as(batch, SequenceSpace(X))", "only as VectorSpace, ConvSpace, IndexSpace, Composi"),
+    (
+        "X.format_as(batch, SequenceSpace(X))",
+        "only as VectorSpace, Conv1DSpace, Conv2DSpace, Conv3DSpace, IndexSpace, CompositeSpace",
+    ),
+    (
+        "C.format_as(C.get_origin_batch(2, 'f4'), Y)",
+        "only as Conv2DSpace, VectorSpace, CompositeSp",
+    ),
+    (
+        "Y.np_validate(np.array([['a']]))",
+        "would lose what they hold; view._codes() makes labels of",
+    ),
+    ("Y.np_validate(np.array([[1.0]]))", "_astype('int64') of a view, or astype('int64') of an ar"),
+    ("Y.np_validate(np.array([['2020']], 'M8[Y]'))", "lose what they hold; convert the data first"),
+    (
+        "dv.View(x=[0, 1], _spaces={'x': IndexSpace(2)})._get((VectorSpace(1), 'x'))",
+        "side by side 2, not 1; a field that is not declared as labels, as after _astype(float)",
+    ),
     ("NullSpace().format_as(None, X)", "cannot be formatted as VectorSpace(dim=4): only as what"),
     ("X.np_validate(batch[0])", "got the shape (4,); batch[None] is a batch of this one sample"),
     ("C.np_validate(np.zeros((3, 28, 28)))", "(3, 28, 28); batch.reshape(-1, 28, 28, 1) has them"),
@@ -123,6 +146,36 @@ MISTAKES = [
         "d._get(X)",
         "as (VectorSpace(3), 'features'); got VectorSpace(dim=4); give the name of the fi",
     ),
+    (
+        "d._loader(2, spec={'x': X, 'y': Y})",
+        "; write (CompositeSpace((VectorSpace(dim=4), IndexSpace(max_labels=3, dim=1, dtype='int6"
+        "4'))), ('x', 'y'))",
+    ),
+    ("d._get({'x': X})", "got {'x': VectorSpace(dim=4)}; write (VectorSpace(dim=4), 'x')"),
+    ("dv.specs.combine(dv.specs.Cost)", "'>; write cost.get_data_specs(model)"),
+    (
+        "d._get((X, ('x', 'y')))",
+        "is a tuple; dv.View(x=np.column_stack((d['x'], d['y']))) has the columns of one matrix",
+    ),
+    ("d._get((X, ('x', ('y',))))", "got ('x', ('y',)); a tuple of sources needs a CompositeSpace"),
+    (
+        "dv.View(x={'in': d.x, 'out': d.y})._get((X, 'x.in'))",
+        "write d['x']['in']; dv.View(x=d['x']['in']) gives it a name of its own",
+    ),
+    (
+        "dv.View(x={'in': d.x, 'out': d.y})._loader(2, spec=(X, 'x'))",
+        "give its fields names of their own, dv.View(x=d['x']['in'])",
+    ),
+    (
+        "d._minibatches(2, spec=(X, 'x')).x",
+        "batches of DataSpecs(VectorSpace(dim=4), 'x') have no 'x': each of them, such as minibat",
+    ),
+    ("d._loader(2, sampler='shuffled_sequential')", "'shuffled_sequential'; did you mean 'permuta"),
+    ("d._minibatches(2, sampler='even_random_uniform')", "uniform'; did you mean 'uniform'?"),
+    (
+        "next(d._loader(2, spec=(X, 'x'), collate=lambda rows: {'x': [r['x'] for r in rows]}))",
+        "spec= formats arrays; a batch has a list; np.stack(...) makes an array of it",
+    ),
     ("d._get([X, 'x'])", "got [VectorSpace(dim=4), 'x']; a pair is a tuple"),
     ("d._get((BOTH, ['x', 'y']))", "got ['x', 'y']; write ('x', 'y')"),
     ("d._get(((X, 'x'), (Y, 'y')))", "dv.specs.combine(pair, pair) makes one pair of several"),
@@ -146,7 +199,20 @@ MISTAKES = [
         "dv.specs.MonitorChannel('n', 1)",
         "write MonitorChannel(graph_inputs, val, name, data_specs,",
     ),
+    (
+        "dv.specs.MonitorChannel([X.make_batch('x')], 0, 'n', (X, 'x'))",
+        "channel 'n': graph_inputs is a list; give the symbol without the list",
+    ),
+    (
+        "dv.specs.MonitorChannel([X.make_batch('x')], 0, 'n', (CompositeSpace((X,)), ('x',)))",
+        "channel 'n': graph_inputs is a list; make it a tuple",
+    ),
     # declarations
+    (
+        "dv.View(lambda n: {'x': batch[n]}, _length=2, _spaces={'x': X})",
+        "unknown until a sample has been read, in _spaces=; give _fields=, too, which says what a",
+    ),
+    ("dv.View(x=['a', 'b'], _spaces={'x': Y})", "_codes() makes labels of texts"),
     ("dv.View(x=batch, _spaces={'x': VectorSpace})", "for 'x' it got the class VectorSpace; Vect"),
     (
         "dv.View(x=batch, spaces={'x': X})",
@@ -186,6 +252,36 @@ def test_the_remedies_for_shapes_work():
         with pytest.raises(ValueError, match=r"has .*(axes|channels|rows)") as caught:
             C.np_validate(np.zeros(shape))
         assert "reshape" not in str(caught.value) and "axes=(" not in str(caught.value)[90:]
+
+
+def test_the_remedies_for_fields_work():
+    numbers, texts = [0.0, 2.0, 1.0], ["b", "c", "a"]
+    d = dv.View(x=numbers, text=texts, image={"left": np.arange(6.0).reshape(3, 2)})
+    for labels in (d.x._astype("int64"), d.text._codes()):
+        codes = dv.View(y=labels, _spaces={"y": Y})._get((Y, "y"))
+        assert codes().tolist() == labels()[:, None].tolist()
+    one = dv.View(y=np.array([0, 1, 1]))
+    assert one._get((VectorSpace(1), "y"))().tolist() == [[0], [1], [1]]
+    declared = dv.View(one, _spaces={"y": IndexSpace(2)})
+    declared._set_field("y", declared.y._astype(float))
+    assert next(declared._loader(2, spec=(VectorSpace(1), "y"))).tolist() == [[0], [1]]
+    matrix = dv.View(x=np.column_stack((d["x"], d["x"])))
+    assert next(matrix._loader(3, spec=(VectorSpace(2), "x"))).tolist() == [[n, n] for n in numbers]
+    left = dv.View(x=d["image"]["left"])
+    assert left._get((VectorSpace(2), "x"))().tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert d["image"]._get((VectorSpace(2), "left"))().tolist() == [[0, 1], [2, 3], [4, 5]]
+    rows = {"_length": 2, "_spaces": {"x": VectorSpace(4)}}
+    made = dv.View(lambda n: {"x": np.ones(4)}, _fields={"x": ((4,), float)}, **rows)
+    probed = dv.View(lambda n: {"x": np.ones(4)}, _length=2)._probe()
+    for view in (made, dv.View(probed, _spaces=rows["_spaces"])):
+        assert view.x._space == VectorSpace(4)
+
+
+def test_batches_of_a_specification_are_copied(names):
+    batches = names["d"]._minibatches(4, spec=(X, "x"))
+    assert not hasattr(batches, "_repr_html_")
+    for same in (copy.copy(batches), pickle.loads(pickle.dumps(batches))):
+        assert [batch._shape() for batch in same] == [(4, 4), (2, 4)]
 
 
 def test_what_is_right_is_what_it_was():

@@ -248,7 +248,7 @@ def _checked(
     for name, value in named.items():
         if name not in known:
             option, mark, how = ELSEWHERE.get(name, "").partition("=")
-            value = MODES.get(value, value) if name == "mode" else value
+            value = samplers.name_here(value) or value if name == "mode" else value
             advice = f"{option}={how.format(value)}" if mark and option in known else ""
             advice = IN_CODE.get(name, advice)
             raise unknown_option(name, known, verb, advice)
@@ -274,17 +274,6 @@ ELSEWHERE = {
     "shuffle": "sampler='permutation'",
 }
 """What to write for the options of other libraries' loaders, with their value."""
-
-MODES = {
-    "batchwise_shuffled_sequential": "batchwise-permutation",
-    "even_sequences": "same-length",
-    "random_slice": "random-slice",
-    "random_uniform": "uniform",
-    "sequential": "linear",
-    "shuffled_sequential": "permutation",
-}
-"""The samplers by the names that Pylearn2 has for them; those of `even_...` also drop the tail."""
-MODES |= {f"even_{mode}": sampler for mode, sampler in MODES.items() if mode != "even_sequences"}
 
 IN_CODE = dict.fromkeys(
     ("epochs", "num_epochs", "max_epochs"), "for epoch in range(epochs), and in it, for b in loader"

@@ -8,7 +8,7 @@
 ['dog', 'cat']
 """
 
-from dataview.samplers.catalogue import CATALOGUE, are_several, sampler_of
+from dataview.samplers.catalogue import CATALOGUE, are_several, name_here, sampler_of
 from dataview.samplers.chunks import ChunkPermutation as chunk_permutation
 from dataview.samplers.data import RowsOf
 from dataview.samplers.given import kept_rows, saved_order
@@ -65,9 +65,10 @@ __all__ = [
     "batches_of_epoch", "batchwise_permutation", "bucket", "checked_number", "checked_seed",
     "chunk_permutation",
     "count_rows", "folds", "group_folds", "kept_rows", "label_distribution",
-    "label_permutation", "label_uniform", "linear", "mix", "on_nodes", "one_each", "ordered",
-    "part_linear", "part_linear_permutation", "part_permutation_permutation", "permutation",
-    "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length", "sampler_of",
+    "label_permutation", "label_uniform", "linear", "mix", "name_here", "on_nodes", "one_each",
+    "ordered", "part_linear", "part_linear_permutation", "part_permutation_permutation",
+    "permutation", "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length",
+    "sampler_of",
     "samples_of_epoch", "saved_order", "shape_by_rows", "shuffled", "sorted_by", "split", "subset",
     "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip

@@ -70,8 +70,24 @@ ELSEWHERE = {
     "stratified": "label-permutation",
     "balanced": "label-uniform",
     "bucketed": "bucket",
+    "batchwiseshuffledsequential": "batchwise-permutation",
+    "randomuniform": "uniform",
+    "sequences": "same-length",
+    "shuffledsequential": "permutation",
 }
 """Samplers by the names that they have elsewhere, in lower case and without "sampler"."""
+
+
+def name_here(name: Any) -> str:
+    """Return the name here of a sampler of another library, "" if that is not known.
+
+    >>> name_here("RandomSampler"), name_here("even_shuffled_sequential"), name_here("x")
+    ('permutation', 'permutation', '')
+    """
+    plain = str(name).lower().replace("_", "-").removeprefix("even-")
+    if plain in CATALOGUE:
+        return plain
+    return ELSEWHERE.get(plain.replace("-", "").removesuffix("sampler"), "")
 
 
 def sampler_of(
@@ -113,7 +129,7 @@ def are_several(given: Any) -> bool:
 def _kind_of(name: str) -> type[Sampler]:
     kind = CATALOGUE.get(name.replace("_", "-"))
     if kind is None:
-        meant = ELSEWHERE.get(name.lower().replace("_", "").removesuffix("sampler"))
+        meant = name_here(name)
         close = f"; did you mean {meant!r}?" if meant else hint(name, CATALOGUE) or "."
         raise ValueError(f"no sampler {name!r}{close} The samplers are: {', '.join(CATALOGUE)}")
     return kind

@@ -33,13 +33,6 @@ def as_array(batch: Any) -> str:
     return "; np.asarray(batch) makes an array of it, dv.View(batch) a view" if has_data else ""
 
 
-def _remedy(dtype: np.dtype[Any]) -> str:
-    """Return how numbers are made of what is none."""
-    if dtype.kind in "SUT":
-        return "view._codes() makes labels of texts"
-    return "view._astype(dtype), or _map(function), makes numbers of it"
-
-
 _told_of = functools.lru_cache(maxsize=256)(plain_of_batch)
 
 
@@ -85,7 +78,9 @@ class ArraySpace(Space):
             return
         if self.dtype is None:
             if not is_number(dtype):
-                raise TypeError(f"{where}: {self!r} holds numbers; got {dtype}; {_remedy(dtype)}")
+                raise TypeError(
+                    f"{where}: {self!r} holds numbers; got {dtype}; {batches.remedy_for(dtype)}"
+                )
         elif dtype != self.dtype:
             self._check_dtype(batch, where)
 
@@ -143,7 +138,7 @@ class ArraySpace(Space):
         except TypeError:
             raise TypeError(
                 f"{where}: the data are {batch.dtype}, and {self!r} holds {self.dtype}, which "
-                "would lose what they hold; convert the data first"
+                f"would lose what they hold; {batches.remedy_for(batch.dtype, self.dtype)}"
             ) from None
         except OverflowError as error:
             raise OverflowError(f"{where}, as {self!r}: {error}") from None

@@ -201,7 +201,7 @@ shape (2, 2)
 
         A conversion that would lose something is an error.  `casting="unsafe"` allows to lose
         digits, and `casting="exact"` any dtype that holds the values there are.  `argmax=True`
-        makes labels of vectors: the place of the largest number.
+        makes each vector the label at which it is largest.
 
         >>> import dataview as dv
         >>> labels = dv.spaces.IndexSpace(max_labels=3)
@@ -500,10 +500,10 @@ _REMEDIES = {
         "convert the field first: d._set_field(name, d[name]._astype(dtype)), which drops what is "
         "lost"
     ),
-    ("label", True): "argmax=True takes the place of the largest number for the label",
+    ("label", True): "argmax=True makes each vector the label at which it is largest",
     ("label", False): (
-        "d._set_field(name, d[name]._argmax(axis=1)) takes the place of the largest number for the "
-        "label"
+        "d._set_field(name, d[name]._argmax(axis=1)) makes each vector the label at which it is "
+        "largest"
     ),
 }
 """What helps, by whether there are options for it."""
@@ -546,9 +546,18 @@ def step_between(source: Space, target: Space, how: How) -> Step:
     pairs = itertools.product(type(source).__mro__, type(target).__mro__)
     conversion = next((CONVERSIONS[pair] for pair in pairs if pair in CONVERSIONS), None)
     if conversion is None:
-        others = [wanted.__name__ for own, wanted in CONVERSIONS if isinstance(source, own)]
-        raise no_conversion(source, target, f"only as {', '.join(others) or 'what it is'}")
+        families = [wanted for own, wanted in CONVERSIONS if isinstance(source, own)]
+        kinds = [kind.__name__ for family in families for kind in _kinds_of(family, source)]
+        raise no_conversion(source, target, f"only as {', '.join(kinds) or 'what it is'}")
     return conversion(source, target, how)
+
+
+def _kinds_of(known: type[Space], source: Space) -> list[type[Space]]:
+    """Return the classes that users know, for one of which the table has a conversion."""
+    if isinstance(source, known):
+        return [type(source)]
+    own = [kind for kind in known.__subclasses__() if kind.__module__ == known.__module__]
+    return own or [known]
 
 
 def itself(batch: Any) -> Any:

@@ -195,18 +195,31 @@ def sparse(batch: Any) -> Any:
 _INTEGERS = "biu"
 
 
+def remedy_for(given: np.dtype[Any], wanted: np.dtype[Any] | None = None) -> str:
+    """Return how data of a dtype become numbers, or those of another dtype."""
+    if given.kind in "SUT":
+        return "view._codes() makes labels of texts"
+    if wanted is None:
+        return "view._astype(dtype), or _map(function), makes numbers of it"
+    if not _are_numbers(given, wanted):
+        return "convert the data first"
+    how = f"astype({wanted.name!r})"
+    return f"_{how} of a view, or {how} of an array, drops what would be lost"
+
+
 def check_cast(
     given: np.dtype[Any],
     wanted: np.dtype[Any] | None,
     where: str,
-    remedy: str = "convert the data first",
+    remedy: str = "",
 ) -> None:
     """Raise unless all values of a dtype stay what they are in another, apart from digits."""
     if wanted is None or given == wanted:
         return
     if not _are_numbers(given, wanted) or _drops(given, wanted):
         raise TypeError(
-            f"{where}: {given} cannot be cast to {wanted} without losing what it holds; {remedy}"
+            f"{where}: {given} cannot be cast to {wanted} without losing what it holds; "
+            f"{remedy or remedy_for(given, wanted)}"
         )
 
 

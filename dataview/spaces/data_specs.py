@@ -5,6 +5,7 @@ Where the space is composite, the names stand in a tuple of the same structure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from dataview.errors import explained
@@ -70,9 +71,21 @@ def _remedy(given: Any) -> str:
     """Return what to write for what is no pair, "" if that is not known."""
     if isinstance(given, Space):
         return "; give the name of the field, too"
+    if hasattr(given, "get_data_specs"):
+        return "; write cost.get_data_specs(model)"
+    if isinstance(given, Mapping) and all(isinstance(part, Space) for part in given.values()):
+        return f"; write {_as_pair(given)}"
     if isinstance(given, (list, tuple)) and all(isinstance(each, tuple) for each in given):
         return "; dv.specs.combine(pair, pair) makes one pair of several"
     return "; a pair is a tuple" if isinstance(given, list) else ""
+
+
+def _as_pair(spaces: Mapping[str, Space]) -> str:
+    """Return the pair, as one writes it, that asks for fields each in a space."""
+    if len(spaces) == 1:
+        ((source, space),) = spaces.items()
+        return f"({space!r}, {source!r})"
+    return f"({CompositeSpace(tuple(spaces.values()))!r}, {tuple(spaces)!r})"
 
 
 def checked_source(space: Any, source: Any, place: str) -> Source:
@@ -90,6 +103,12 @@ def checked_source(space: Any, source: Any, place: str) -> Source:
         remedy = ""
         if isinstance(source, tuple):
             remedy = "; a tuple of sources needs a CompositeSpace"
+            if len(source) > 1 and all(isinstance(part, str) for part in source):
+                parts = ", ".join(f"d[{part!r}]" for part in source)
+                remedy += (
+                    ", of which a batch is a tuple; dv.View(x=np.column_stack"
+                    f"(({parts}))) has the columns of one matrix, under one name"
+                )
         if isinstance(source, tuple) and len(source) == 1 and isinstance(source[0], str):
             remedy += f", and {source[0]!r} is the name alone"
         raise TypeError(f"the source of {space!r} is {wanted}{where}; got {source!r}{remedy}")

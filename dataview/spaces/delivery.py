@@ -227,8 +227,11 @@ class _StepOfMade(_Step):
     def taken_as(self, rows: Any) -> _Taken:
         """Return in which space rows are taken."""
         if not isinstance(rows, (np.ndarray, Node)) and not batches.is_sparse(rows):
+            several = isinstance(rows, (list, tuple))
+            remedy = f"np.{'stack' if several else 'asarray'}(...) makes an array of it"
             raise TypeError(
-                f"source {self.source!r}: spec= formats arrays; a batch has a {type(rows).__name__}"
+                f"source {self.source!r}: spec= formats arrays; a batch has a "
+                f"{type(rows).__name__}; {remedy}"
             )
         shape = batches.extents_of(rows)
         found = space_of_made_rows(self.known, shape, rows.dtype, self.space, self.source)

@@ -249,7 +249,8 @@ def space_of_stored_rows(node: Node, wanted: Space, name: str) -> Space:
     if isinstance(node, Record):
         raise TypeError(
             f"{name!r} is a record of the fields {', '.join(node.fields)}, and a source is one "
-            f"array; take the view of the record: d[{name!r}]._get(...)"
+            f"array; take the view of the record, d[{name!r}]._get(...), or give its fields names "
+            f"of their own, dv.View(x=d[{name!r}][{next(iter(node.fields), '')!r}])"
         )
     known = declared(node.meta)
     if known is not None and is_batch(node.meta):

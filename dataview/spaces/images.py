@@ -65,8 +65,8 @@ class ConvSpace(ArraySpace):
         lengths = _lengths(kind, shape, len(self.own))
         count = checked_size("channels", num_channels if channels is None else channels)
         default = self.default_axes()
-        order = default if axes is None else _order(kind, axes, default)
         roles = dict(zip(default, ("batch", *self.own, "channels"), strict=True))
+        order = default if axes is None else _order(kind, axes, roles)
         extents = dict(zip(default, (None, *lengths, count), strict=True))
         self.__dict__["extents"] = tuple([extents[axis] for axis in order])
         self.__dict__["roles"] = tuple([roles[axis] for axis in order])
@@ -205,11 +205,18 @@ def _lengths(kind: str, shape: Any, count: int) -> tuple[int, ...]:
     return found
 
 
-def _order(kind: str, axes: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
-    found = tuple(axes) if hasattr(axes, "__iter__") else (axes,)
+_ELSEWHERE = {"n": "batch", "h": "rows", "w": "columns", "d": "time", "t": "time", "l": "time"}
+"""The roles of axes by the letters that other libraries have for them, as in NCHW."""
+
+
+def _order(kind: str, axes: Any, roles: dict[Any, str]) -> tuple[Any, ...]:
+    """Return the order of axes that is given; `roles` has the roles by the names of the axes."""
+    found, default = tuple(axes) if hasattr(axes, "__iter__") else (axes,), tuple(roles)
     if len(found) != len(default) or set(found) != set(default):
-        numbers = tuple([int(axis) if str(axis).isdigit() else axis for axis in found])
-        remedy = f"; write axes={numbers}" if set(numbers) == set(default) else ""
+        names: dict[str, Any] = {str(axis): axis for axis in default}
+        names |= {n: axis for axis in default for n in _ELSEWHERE if _ELSEWHERE[n] == roles[axis]}
+        meant = tuple([names.get(str(axis).lower(), axis) for axis in found])
+        remedy = f"; write axes={meant}" if set(meant) == set(default) else ""
         if is_dtype(axes):
             remedy = "; dtype= takes dtypes"
         raise ValueError(f"the axes of a {kind} are {default} in some order; got {axes!r}{remedy}")

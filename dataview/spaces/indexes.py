@@ -211,6 +211,8 @@ class InRange(RowStep):
         return values
 
 
+_AS_NUMBERS = "; a field that is not declared as labels, as after _astype(float), goes as it is"
+
 # --- conversions -------------------------------------------------------------------------------
 
 
@@ -228,7 +230,7 @@ def one_hot(source: LabelSpace, target: Any, how: How) -> Step:
             source,
             target,
             f"merged they have {count} numbers, side by side {source.dim * count}, "
-            f"not {target.dim}",
+            f"not {target.dim}{_AS_NUMBERS if target.dim == source.dim else ''}",
         )
     step = OneHot(count, target.dim == count, dtype, how.where)
     return functools.partial(batches.by_rows, step=step)

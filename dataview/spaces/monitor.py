@@ -108,6 +108,10 @@ class MonitorChannel:
             raise TypeError(f"a channel's name is a text; got {name!r}")
         self.data_specs = checked_specs(data_specs)
         self.mapping = DataSpecsMapping(self.data_specs)
+        if isinstance(graph_inputs, list):
+            several = isinstance(self.data_specs.space, CompositeSpace)
+            remedy = "make it a tuple" if several else "give the symbol without the list"
+            raise TypeError(f"channel {name!r}: graph_inputs is a list; {remedy}")
         self.data_specs.space.validate(graph_inputs)
         _check_symbols(name, graph_inputs, val, self.data_specs)
         if dataset is not None and self.mapping.unique and not hasattr(dataset, "_get"):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview import formats, spaces
 from dataview.compute import evaluate, evaluate_all, rows_of
-from dataview.errors import hint, unknown_field
+from dataview.errors import FieldError, hint, unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
 from dataview.index import is_integer
 from dataview.plan.build import field, record, stored, with_fields
@@ -267,7 +267,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
             node = node.replaced(meta=kept)
             continue
         if name not in node.fields:
-            raise unknown_field(name, node.fields, "_meta=")
+            raise _no_field(name, node, "_meta=")
         old = node.fields.named[name]
         new: Field
         if isinstance(old, Window):
@@ -289,6 +289,19 @@ def _plain_meta(node: Node, name: str, items: Mapping[str, Any]) -> dict[str, An
     return {**items, spaces.SPACE: spaces.plain(space)}
 
 
+def is_unknown(node: Node) -> bool:
+    """Whether the fields are unknown until a sample has been read."""
+    return isinstance(node, Sampled) and node.dtype is None and not node.fields.named
+
+
+def _no_field(name: str, node: Node, option: str) -> FieldError:
+    if not is_unknown(node):
+        return unknown_field(name, node.fields, option)
+    advice = "give _fields=, too, which says what a sample has, or write dv.View(d._probe(), ...)"
+    reason = "is unknown until a sample has been read"
+    return unknown_field(name, node.fields, option, reason, advice)
+
+
 def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
     """Return the node with the spaces of fields among their metadata."""
     if not isinstance(given, Mapping):
@@ -296,7 +309,7 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
     meta: dict[str, Mapping[str, Any]] = {}
     for name, space in given.items():
         if name and name not in node.fields:
-            raise unknown_field(name, node.fields, "_spaces=")
+            raise _no_field(name, node, "_spaces=")
         part = field(node, name) if name else node
         if not isinstance(space, spaces.Space):
             got = spaces.given_for_space(space)

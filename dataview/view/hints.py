@@ -251,6 +251,19 @@ def advice_of_verb(name: str, fields: Iterable[str]) -> str:
     return advice(name, {})
 
 
+def inside(name: str, fields: Iterable[str]) -> str:
+    """Return how a field inside a field is asked for, "" if the name is of none.
+
+    >>> inside("image.left", ["image"])
+    "write d['image']['left']; dv.View(x=d['image']['left']) gives it a name of its own"
+    """
+    outer, *inner = name.split(".")
+    if not inner or outer not in [*fields]:
+        return ""
+    found = "".join(f"[{part!r}]" for part in (outer, *inner))
+    return f"write d{found}; dv.View(x=d{found}) gives it a name of its own"
+
+
 def adding(name: str) -> str:
     """Return what to write for data that are assigned to a field that is not there.
 

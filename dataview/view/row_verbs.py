@@ -207,6 +207,15 @@ class _Batches(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return map(self._of, self._minibatches)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what Python asks for, also of one that is not made yet
+            raise AttributeError(f"batches of data specifications have no {name!r}")
+        raise AttributeError(
+            f"batches of {self._delivery.mapping.specs!r} have no {name!r}: each of them, such as "
+            f"minibatches[0], is what spec= asks for; d._minibatches(batch_size).{name}, without "
+            "spec=, has the batches of a field"
+        )
+
     def __repr__(self) -> str:
         return f"batches of {self._delivery.mapping.specs!r}, from {self._minibatches!r}"
 

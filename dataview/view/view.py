@@ -511,16 +511,11 @@ _new = object.__new__
 def _with_known_fields(view: View) -> Node:
     """Return the node of a view; raise if its fields are unknown."""
     node = node_of(view)
-    if _is_unknown(node):
+    if declare.is_unknown(node):
         raise UndeclaredError(
             "the fields are unknown until a sample has been read; write d = d._probe() to read one"
         )
     return node
-
-
-def _is_unknown(node: Node) -> bool:
-    """Whether the fields are unknown until a sample has been read."""
-    return isinstance(node, Sampled) and node.dtype is None and not node.fields.named
 
 
 # For doctest, which skips the examples of a class whose __module__ is another module.
@@ -607,10 +602,14 @@ def _attribute(view: View, name: str) -> Any:
 def _no_field(view: View, name: str, advice: str = "") -> Exception:
     node = face.asked(view)
     reason = node.fields.lost.get(name)
-    if _is_unknown(node):
+    if declare.is_unknown(node):
         reason = "is unknown until a sample has been read; write d = d._probe() to read one"
     error = unknown_field(
-        name, node.fields, show.title(node), reason, advice or hints.advice(name, vars(View))
+        name,
+        node.fields,
+        show.title(node),
+        reason,
+        advice or hints.advice(name, vars(View)) or hints.inside(name, node.fields),
     )
     error.name, error.obj = name, view
     return error
