@@ -6,6 +6,8 @@ Each test imports its library itself: this file is imported where none of them i
 from __future__ import annotations
 
 import itertools
+import pathlib
+import textwrap
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ pytestmark = pytest.mark.clients
 COPIES = "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
 """What NumPy says of torch's tensors in Keras."""
 
+ROOT = pathlib.Path(__file__).parent.parent
+
 WEIGHTS = np.array([1.0, -2.0, 0.5], "f4")
 
 
@@ -29,6 +33,21 @@ def d(rng):
 
 
 # ---------------------------------------------------------------- PyTorch
+
+
+def test_the_page_on_spaces_trains_a_convolution(rng):
+    import torch
+
+    torch.manual_seed(0)
+    label = rng.integers(0, 10, 640)
+    image = rng.integers(0, 50, (640, 28, 28), dtype="u1")
+    image[np.arange(640), :, 2 * label + 3] = 250
+    names = {**vars(dv.spaces), "torch": torch, "d": dv.View(image=image / 255, label=label)}
+    _, page = (ROOT / "doc" / "spaces.rst").read_text(encoding="utf-8").split("for torch\n---", 1)
+    block = page.split("::\n\n", 1)[1].split("\n\nWith", 1)[0]
+    exec(textwrap.dedent(block), names)
+    scores = names["model"](torch.tensor(image[:, None] / 255, dtype=torch.float32))
+    assert (scores.argmax(axis=1).numpy() == label).mean() > 0.9
 
 
 def torch_loader(d, style):
