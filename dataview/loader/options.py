@@ -307,6 +307,8 @@ def unknown_attribute(name: str, known: Collection[str], options: Collection[str
 
     >>> unknown_attribute("num_workers", (), ["workers"])
     "a loader has no attribute 'num_workers'; it is an option: d._loader(batch_size, workers=...)"
+    >>> unknown_attribute("features", ["_failure"], ())
+    "a loader has no attribute 'features'"
     """
     text = f"a loader has no attribute {name!r}"
     option = name if name in options else ELSEWHERE.get(name, "").partition("=")[0]
@@ -315,7 +317,8 @@ def unknown_attribute(name: str, known: Collection[str], options: Collection[str
     for advice, names in _OF_LOADERS.items():
         if name in names.split():
             return f"{text}; {advice}"
-    return text if name.startswith("_") else text + hint(name, known)
+    public = [one for one in known if not one.startswith("_")]
+    return text if name.startswith("_") else text + hint(name, public)
 
 
 def _explained(known: Collection[str]) -> str:
