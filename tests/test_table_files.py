@@ -569,6 +569,27 @@ def test_a_filter_reads_the_groups_that_may_have_such_rows(way, tmp_path, monkey
         assert len(kept) == 16 and read == [7, 8, 9]
 
 
+def test_a_filter_takes_the_memory_of_the_groups_that_it_reads(tmp_path, monkeypatch):
+    count, size = 2_000_000, 20_000
+    pq.write_table(pa.table({"x": range(count)}), tmp_path / "a.parquet", row_group_size=size)
+    looked_at = []
+    own = ParquetTable._noted_bounds
+
+    def noted(table, name):
+        looked_at.append(name)
+        return own(table, name)
+
+    monkeypatch.setattr(ParquetTable, "_noted_bounds", noted)
+    d = dv.open(tmp_path / "a.parquet")
+    kept = d._filter((d.x >= 7 * size) & (d.x < 7 * size + 3)).x
+    tracemalloc.start()
+    assert kept().tolist() == [7 * size, 7 * size + 1, 7 * size + 2]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < count // 2  # a mask of all rows takes twice as much
+    assert len(looked_at) == 1
+
+
 ROWS = [list(range(n % 4)) for n in range(50)]
 
 

@@ -32,7 +32,7 @@ from dataview.plan.photographs import Late, Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
-from dataview.tables import MISSING, classes, holds_codes, mask_of, numbers_of_rows
+from dataview.tables import MISSING, classes, holds_codes, numbers_of_rows, rows_where
 
 
 class Cycle:
@@ -209,8 +209,7 @@ class _Where(_Chosen):
 
     def find(self, node: Node) -> np.ndarray:
         """Read what the condition is of; of files only what may fulfil it."""
-        mask = mask_of(node)
-        return np.flatnonzero(evaluate(node) if mask is None else mask)
+        return rows_where(node)
 
 
 def where(node: Node, condition: Node) -> Late:

@@ -5,7 +5,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 
 from dataview.tables.coding import MISSING, classes
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
-from dataview.tables.filters import mask_of
+from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
@@ -49,6 +49,7 @@ __all__ = [
     "listed",
     "mask_of",
     "numbers_of_rows",
+    "rows_where",
     "whole_rows",
     "with_found_labels",
     "with_labels",

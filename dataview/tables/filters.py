@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.compute import evaluate
 from dataview.index import block_index
-from dataview.plan.kinds import Comparison, Elementwise, Stored
+from dataview.plan.kinds import Comparison, Elementwise, Stored, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction
 
@@ -28,15 +29,40 @@ class Groups(NamedTuple):
 
 def mask_of(node: Node) -> np.ndarray | None:
     """Return where a condition is true, None if there are no groups that need not be read."""
+    blocks = _read(node)
+    if blocks is None:
+        return None
+    found = np.zeros(known_shape(node), bool)
+    for start, block in blocks:
+        found[start : start + len(block)] = block
+    return found
+
+
+def rows_where(node: Node) -> np.ndarray:
+    """Return the numbers of the rows where a condition is true; groups may be left unread."""
+    blocks = _read(node)
+    if blocks is None:
+        return np.flatnonzero(evaluate(node))
+    found = []
+    for start, block in blocks:
+        rows = np.flatnonzero(block)
+        rows += start
+        found.append(rows)
+    return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.intp), *found])
+
+
+def _read(node: Node) -> Iterator[tuple[int, np.ndarray]] | None:
+    """Return what a condition is in runs of groups where it may be true, and where these start.
+
+    None is returned if that is everywhere, or if nothing is known of it.
+    """
     groups = _groups_of(node)
     if groups is None or groups.may.all() or node.shape is None or len(node.shape) != 1:
         return None
-    found = np.zeros(node.shape, bool)
+    shape = node.shape
     edges = np.flatnonzero(np.diff(np.concatenate([[False], groups.may, [False]]).astype("i1")))
-    for first, stop in edges.reshape(-1, 2):
-        start, end = groups.starts[[first, stop]].tolist()
-        found[start:end] = evaluate(node, block_index(node.shape, start, end))
-    return found
+    runs = (groups.starts[run].tolist() for run in edges.reshape(-1, 2))
+    return ((start, evaluate(node, block_index(shape, start, stop))) for start, stop in runs)
 
 
 def _groups_of(node: Any) -> Groups | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,9 @@ MOST_AHEAD = 1 << 30
 SHORTEST_BATCH, LONGEST_BATCH = 1 << 6, 1 << 14
 """So many rows of texts are read at a time: fewer take long, and more are no faster."""
 
+Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""The least and the greatest value of each group of rows, and of which groups these are known."""
+
 HEAD_BYTES = 64
 """No head of a dictionary takes more."""
 
@@ -47,6 +50,7 @@ class ParquetTable(ArrowTable):
         parquet = import_library("pyarrow.parquet", "dataview[arrow]")
         self._idle: dict[bool, list[Any]] = {True: [], False: []}
         self._taking = threading.Lock()
+        self._bounds: dict[Name, Bounds | None] = {}
         state = self.state_now()
         self.metadata = parquet.read_metadata(self.to_read()["source"])
         schema = self.metadata.schema
@@ -83,30 +87,32 @@ class ParquetTable(ArrowTable):
             for group in range(self.metadata.num_row_groups)
         )
 
-    def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def bounds(self, name: Name) -> Bounds | None:
         """Return the least and the greatest value of each group of rows, as noted in the file.
 
         Rows without a value hold another one here, which is between them then.
         """
-        leaf = self.leaves[name]
-        if (
-            leaf.kind.dtype.kind not in "iuf"
-            or leaf.kind.dtype.itemsize < 4
-            or name in self.dictionaries
-        ):
+        if name not in self._bounds:
+            self._bounds[name] = self._noted_bounds(name)
+        return self._bounds[name]
+
+    def _noted_bounds(self, name: Name) -> Bounds | None:
+        dtype, place = self.leaves[name].kind.dtype, self.places[name]
+        if dtype.kind not in "iuf" or dtype.itemsize < 4 or name in self.dictionaries:
             return None
-        ends = np.zeros((2, self.metadata.num_row_groups), leaf.kind.dtype)
+        ends = np.zeros((2, self.metadata.num_row_groups), dtype)
         known = np.zeros(self.metadata.num_row_groups, bool)
+        noted = []
         for group in range(self.metadata.num_row_groups):
-            noted = self.metadata.row_group(group).column(self.places[name]).statistics
-            if noted is None or not noted.has_min_max or not noted.has_null_count:
-                continue
-            values = [noted.min, noted.max]
-            if noted.null_count:
-                values.append(self.fills.get(name, 0))
-            found = np.array(values, leaf.kind.dtype)
-            ends[:, group] = found.min(), found.max()
-            known[group] = bool((found == found).all())
+            own = self.metadata.row_group(group).column(place).statistics
+            known[group] = own is not None and own.has_min_max and own.has_null_count
+            if known[group]:
+                least, fill = own.min, self.fills.get(name, 0)
+                noted.append((least, own.max, fill if own.null_count else least))
+        if noted:
+            values = np.array(noted, dtype)
+            ends[:, known] = values.min(axis=1), values.max(axis=1)
+            known[known] = (values == values).all(axis=1)
         return ends[0], ends[1], known
 
     def arrays(self, names: Collection[Name], first: int, stop: int) -> Any:
