@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import python
 from dataview.compute import evaluation
+from dataview.formats.tables import column_nodes
 from dataview.formats.texts import csv as csv_room
 from dataview.formats.texts import csv_arrow, text_bytes
 from dataview.formats.texts import csv_lines as lines
@@ -629,6 +630,20 @@ def test_a_row_of_a_file_needs_no_plan(tmp_path):
         assert d[700]().tolist() == (700, 87.5, "t700")
         assert d[900]._asdict() == {"n": 900, "x": 112.5, "s": "t900"}
         assert d[[5, 3]]().tolist() == [(5, 0.625, "t5"), (3, 0.375, "t3")]
+
+
+def test_one_row_is_taken_without_the_steps_of_several(tmp_path):
+    d = dv.open(written(tmp_path, "n,x,s\n1,2.5,a\n,,\n3,3.5,c\n"))
+    with mock.patch.object(column_nodes, "_filled", side_effect=AssertionError("several rows")):
+        assert d[2].s() == "c" and d[-1].n() == 3 and d[-1].s_mask()
+        assert [one.tolist() for one in (d.n[1](), d.n_mask[1]())] == [0, False]
+        assert np.isnan(d.x[1]()) and d.s[1]() is None
+        found = d.x[0]()
+        found += 1
+        assert d.x[0]() == 2.5
+        assert d.x[[0, 2]]._shape() == (2,)
+    assert d.x[None, 0]().tolist() == [2.5]
+    assert np.broadcast_to(d.x[0], (2,))().tolist() == [2.5, 2.5]
 
 
 def test_threads_pickles_and_workers_read_it(tmp_path):

@@ -72,7 +72,9 @@ class ColumnSource(Source):
         """Return what an index selects, of the groups that have any of it."""
         rows = index.maps[0]
         if isinstance(rows, Constant):
-            block = self._rows(rows.offset, rows.offset + 1, memo)
+            block = self._row(rows.offset, memo)
+            if not index.shape and len(index.maps) == 1:
+                return np.array(block.reshape(()))
             return np.array(gather.read(block, Index(index.shape, (_FIRST, *index.maps[1:]))))
         if isinstance(rows, Affine) and len(rows.strides) == 1 and rows.strides[0][1] == 1:
             axis = rows.strides[0][0]
@@ -82,6 +84,14 @@ class ColumnSource(Source):
             whole = is_identity(within, block.shape)
             return block if whole else np.array(gather.read(block, within))
         return np.asarray(gather.by_rows(index, lambda places: self._at(places, memo)))
+
+    def _row(self, row: int, memo: Memo) -> np.ndarray:
+        """Return one row alone, which takes half the time that several would."""
+        group = int(self.starts.searchsorted(row, side="right")) - 1
+        ((first, stop),) = self.table.runs(range(group, group + 1), self.name)
+        place = row - int(self.starts[first])
+        names = {one.name for one in _together(self, memo)} if memo and self.shares else ()
+        return self.some(self.values_of(first, stop, names), slice(place, place + 1))
 
     def _rows(self, start: int, stop: int, memo: Memo) -> np.ndarray:
         """Return the rows from `start` to before `stop`, in a new array."""
