@@ -1061,6 +1061,35 @@ def test_an_exact_cast_keeps_the_numbers_up_to_digits(data):
                 way()
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_sparse_matrices_of_all_forms_are_cast(form):
+    dense = np.array([[0, 1.5], [2, 0]])
+    batch = scipy.sparse.csr_array(dense).asformat(form)
+    any_dtype, floats = VectorSpace(2, sparse=True), VectorSpace(2, sparse=True, dtype="f4")
+    found = any_dtype.np_format_as(batch, floats)
+    assert (found.dtype, found.format) == (np.float32, form)
+    np.testing.assert_array_equal(found.toarray(), dense)
+    wide = scipy.sparse.csr_array(np.array([[0, 300]])).asformat(form)
+    bytes_ = VectorSpace(2, sparse=True, dtype="i1")
+    for way in (lambda: any_dtype.np_format_as(wide, bytes_), lambda: bytes_.np_validate(wide)):
+        with pytest.raises(OverflowError, match="300 does not fit into int8"):
+            way()
+
+
+def test_numbers_that_stand_twice_in_a_sparse_matrix_are_summed_before_they_are_cast():
+    twice = scipy.sparse.coo_array(([100, 100], ([0, 0], [0, 0])), shape=(1, 2))
+    rows = scipy.sparse.csr_array(([100, 100], [0, 0], [0, 2]), shape=(1, 2))
+    bytes_ = VectorSpace(2, sparse=True, dtype="i1")
+    for batch in (twice, rows):
+        with pytest.raises(OverflowError, match="200 does not fit into int8"):
+            VectorSpace(2, sparse=True).np_format_as(batch, bytes_)
+        with pytest.raises(OverflowError, match="200 does not fit into int8"):
+            bytes_.np_validate(batch)
+        assert batch.nnz == 2
+        found = VectorSpace(2, sparse=True).np_format_as(batch, bytes_.with_dtype("u1"))
+        assert found.toarray().tolist() == [[200, 0]]
+
+
 def test_whether_a_space_is_sparse_is_a_truth_value():
     for wrong in ("float32", "no", 1, None):
         with pytest.raises(TypeError, match="sparse= is True or False; got"):

@@ -82,7 +82,7 @@ class ArraySpace(Space):
                     f"{where}: {self!r} holds numbers; got {dtype}; {batches.remedy_for(dtype)}"
                 )
         elif dtype != self.dtype:
-            self._check_dtype(batch, where)
+            self.check_dtype(batch, where)
 
     def size_if_valid(self, batch: Any) -> int | None:
         """Return the number of samples of what surely is a batch, None if it has to be checked."""
@@ -130,10 +130,12 @@ class ArraySpace(Space):
                 f"{as_array(batch)}"
             )
 
-    def _check_dtype(self, batch: Any, where: str) -> None:
+    def check_dtype(self, batch: Any, where: str) -> None:
+        """Raise if a batch has numbers that do not fit into the dtype of the space."""
+        lost = ""
         try:
             batches.check_cast(batch.dtype, self.dtype, where)
-            if isinstance(batch, np.ndarray):
+            if not isinstance(batch, Node):
                 batches.check_fits(batch, self.dtype)
         except TypeError:
             raise TypeError(
@@ -141,7 +143,10 @@ class ArraySpace(Space):
                 f"would lose what they hold; {batches.remedy_for(batch.dtype, self.dtype)}"
             ) from None
         except OverflowError as error:
-            raise OverflowError(f"{where}, as {self!r}: {error}") from None
+            lost = str(error)
+        if lost:
+            self.check_values(batch, where)  # that a label is out of range says more
+            raise OverflowError(f"{where}, as {self!r}: {lost}")
 
     def check_values(self, batch: Any, where: str) -> None:
         """Raise if an array holds what the space has no place for."""

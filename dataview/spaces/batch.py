@@ -190,6 +190,15 @@ def sparse(batch: Any) -> Any:
     return import_library("scipy.sparse", "dataview[sparse]").csr_array(batch)
 
 
+def summed(batch: Any) -> Any:
+    """Return a sparse matrix by rows, each number once: what stands twice in it is summed."""
+    rows = batch.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 # --- dtypes ----------------------------------------------------------------------------------
 
 _INTEGERS = "biu"
@@ -242,10 +251,11 @@ def _drops(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     )
 
 
-def check_fits(batch: np.ndarray, dtype: np.dtype[Any] | None) -> None:
-    """Raise if there is a finite number in an array that does not fit into a dtype."""
+def check_fits(batch: Any, dtype: np.dtype[Any] | None) -> None:
+    """Raise if a finite number in an array or a sparse matrix does not fit into a dtype."""
     if dtype is not None and _is_narrower(batch.dtype, dtype):
-        NumpyFunction("fitting", (("dtype", dtype),))(batch)
+        values = summed(batch).data if is_sparse(batch) else batch
+        NumpyFunction("fitting", (("dtype", dtype),))(values)
 
 
 @functools.lru_cache(maxsize=256)
@@ -279,9 +289,10 @@ def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
         check_cast(given, dtype, "a batch", how.remedy("cast"))
     is_checked = is_checked and casting != "unsafe"
     if is_sparse(batch):
+        rows = summed(batch)
         if is_checked:
-            NumpyFunction("fitting", (("dtype", dtype),), how.where)(batch.data)
-        return batch.astype(dtype)
+            NumpyFunction("fitting", (("dtype", dtype),), how.where)(rows.data)
+        return rows.astype(dtype).asformat(batch.format)
     if is_checked:
         step = NumpyFunction("fitting", (("dtype", dtype),), how.where)
     else:
