@@ -194,7 +194,11 @@ def test_a_batch_is_itself_in_its_own_space(space):
     batch = filled(space, size_for(space))
     assert space.np_format_as(batch, space) is batch
     symbolic = viewed(batch)
-    assert space.format_as(symbolic, space) is symbolic
+    found = space.format_as(symbolic, space)
+    if re.search("Index|SequenceSpace\\(space=", repr(space)):  # labels and masks are checked
+        same(data(found), batch)
+    else:
+        assert found is symbolic
     assert space.format_as(batch, copy.deepcopy(space)) is batch
 
 
@@ -938,6 +942,53 @@ def test_a_batch_of_views_and_arrays_is_symbolic():
     assert images.format_as(parts, Conv1DSpace(2, 2, ("c", 0, "b")))()[:, 0, 0].tolist() == [1, 0]
 
 
+SELF = {
+    "labels": (IndexSpace(3, 1), [[7]], "label 7 in row 0 is out of range: .* from 0 to 2"),
+    "negative": (IndexSpace(3, 1), [[2], [-1]], "label -1 in row 1 is out of range: .* to 2"),
+    "one sequence": (IndexSequenceSpace(3), [[-1]], "label -1 in row 0 is out of range"),
+    "sequences": (
+        SequenceSpace(IndexSpace(3, 1)), ([[[1]], [[7]]], [[1.0], [1.0]]),
+        "label 7 in step 1 of row 0 is out of range",
+    ),
+    "mask": (
+        SequenceSpace(VectorSpace(1)), ([[[7], [7]]], [[1.0, 2.0]]),
+        "mask: a mask is 1 where there are data and 0 elsewhere",
+    ),
+    "parts": (
+        CompositeSpace((VectorSpace(1), IndexSpace(3, 1))), ([[7]], [[7]]), "label 7 in row 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("space", "batch", "text"), SELF.values(), ids=SELF)
+def test_views_are_checked_in_their_own_space_as_arrays_are(space, batch, text):
+    batch = tuple(map(np.array, batch)) if isinstance(batch, tuple) else np.array(batch)
+    views, symbols = viewed(batch), space.make_batch("x")
+    inputs, given = (list(symbols), batch) if isinstance(batch, tuple) else ([symbols], (batch,))
+    compute = dv.function(inputs, space.format_as(symbols, space))
+    for way in (
+        lambda: space.np_validate(batch),
+        lambda: space.np_format_as(batch, space),
+        lambda: data(space.format_as(views, space)),
+        lambda: data(space.undo_format_as(views, space)),
+        lambda: compute(*given),
+    ):
+        with pytest.raises(ValueError, match=text):
+            way()
+
+
+def test_labels_are_checked_as_their_own_space_and_as_another():
+    unknown = IndexSpace(None, 1)
+    narrow = IndexSpace(3, 1, dtype="u1")
+    for labels in (np.array([[0], [-1]]), dv.View([[0], [-1]])):
+        with pytest.raises(ValueError, match=r"label -1 in row 1 is out of range: .* from 0 to 2"):
+            np.asarray(narrow.format_as(labels, narrow))
+    for labels, text in (([[-1]], "from 0 on"), ([[1], [5]], "label 5 in row 1 .* from 0 to 3")):
+        for batch in (np.array(labels), dv.View(np.array(labels))):
+            with pytest.raises(ValueError, match=text):
+                np.asarray(unknown.format_as(batch, IndexSpace(4, 1)))
+
+
 # --- composites, names, roles --------------------------------------------------------------------
 
 
@@ -1167,6 +1218,21 @@ def test_all_steps_of_sequences_are_checked():
     labels = SequenceSpace(IndexSpace(3, 1))
     with pytest.raises(ValueError, match="label 3 in step 1 of row 0"):
         labels.np_validate((data // 100, np.ones((2, 1), "f4")))
+
+
+def test_sequences_without_steps_are_checked():
+    vectors, mask = SequenceSpace(VectorSpace(3, dtype="i4")), np.zeros((0, 2))
+    vectors.np_validate((np.zeros((0, 2, 3), "i8"), mask))
+    with pytest.raises(ValueError, match="3 features; got 5 of them"):
+        vectors.np_validate((np.zeros((0, 2, 5), "i4"), mask))
+    with pytest.raises(TypeError, match="the data are float64"):
+        vectors.np_validate((np.zeros((0, 2, 3)), mask))
+
+
+def test_numbers_of_all_steps_fit():
+    data = np.array([[[1.0]], [[1e300]]])
+    with pytest.raises(OverflowError, match="does not fit into float32"):
+        SequenceSpace(VectorSpace(1, dtype="f4")).np_validate((data, np.ones((2, 1))))
 
 
 def test_a_batch_that_is_one_already_stays_the_same_object():

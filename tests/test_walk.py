@@ -46,6 +46,7 @@ LINES = FILES / "lines.jsonl"
 LINES.write_text('{"x": [1]}\n{"x": [2, 3]}\n')
 
 LABELS = dv.spaces.IndexSpace(max_labels=3, dim=1)
+SEQUENCES = dv.spaces.SequenceSpace(dv.spaces.VectorSpace(1))
 
 
 PARTS = tempfile.TemporaryDirectory()
@@ -120,6 +121,7 @@ def views():
         "labels_in_a_space": dv.spaces.IndexSpace(None, 1).format_as(dv.View([[1], [0]]), LABELS),
         "one_hot": LABELS.format_as(dv.View([[1], [0]]), dv.spaces.VectorSpace(3)),
         "largest": dv.spaces.VectorSpace(3).format_as(dv.View(X), LABELS, argmax=True),
+        "mask": SEQUENCES.format_as((dv.View([[[1]]]), dv.View([[1]])), SEQUENCES)[1],
         "lists_in_a_file": dv.open(LINES).x,
         "ragged_files": dv.open(FILES, format="media").array,
         "ragged_stream": dv.View(ragged_numbers)._probe(),

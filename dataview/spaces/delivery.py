@@ -176,7 +176,7 @@ class _Step:
                 check_padded(node, stored, space, self.how)
             else:
                 rows = layout.expanded(node.one, 0) if is_stream else _with_end(node)
-                found = _as_space(self._as_batch(rows, stored), stored, space, self.how)
+                found = stored.formatted(self._as_batch(rows, stored), space, self.how)
                 self.built = found if rows is node and space is self.space else None
 
     def __call__(self, rows: Any) -> Any:
@@ -197,7 +197,7 @@ class _Step:
             if rows is self.node and self.built is not None:  # it was checked that it can be
                 found = self.built
             else:
-                found = _as_space(self._as_batch(rows, taken.space), taken.space, self.space, how)
+                found = taken.space.formatted(self._as_batch(rows, taken.space), self.space, how)
         return found if type(found) is np.ndarray else self.space.declared_on(found, rows)
 
     def _as_batch(self, rows: Any, space: Space) -> Any:
@@ -270,10 +270,6 @@ def _with_end(node: Node) -> Node:
     return node if has_end else keyed(node, slice(0, 1))
 
 
-def _as_space(batch: Any, stored: Space, space: Space, how: How) -> Any:
-    return space.checked_when_read(stored.formatted(batch, space, how), how.where)
-
-
 def _of_stream(rows: Stream, stored: Space, space: Space, how: How) -> Any:
     """Return a stream of samples as each of them is in a batch of one."""
     if space.get_batch_axis():
@@ -282,7 +278,7 @@ def _of_stream(rows: Stream, stored: Space, space: Space, how: How) -> Any:
             f"{space.get_batch_axis()}; _minibatches(batch_size, spec=...) has batches of it"
         )
     batch = laid_out(layout.expanded(rows.one, 0), stored)
-    found = _as_space(batch, stored, space, how)
+    found = stored.formatted(batch, space, how)
     return rows.of_rows(keyed(space.declared_on(found, None), 0))
 
 

@@ -67,6 +67,11 @@ class LabelSpace(ArraySpace):
         if isinstance(batch, np.ndarray):
             check_labels(batch, self.max_labels, where)
 
+    def caster(self, how: How) -> Step:
+        """Return what casts labels to the dtype of the space; those not read yet are checked."""
+        cast = super().caster(how)
+        return lambda batch: cast(self.checked_when_read(batch, how.where))
+
     def checked_when_read(self, batch: Any, where: str) -> Any:
         """Return a batch; labels that are not read yet are checked when they are."""
         step = InRange(self.max_labels, where)
@@ -250,12 +255,14 @@ def same_labels(source: LabelSpace, target: LabelSpace, how: How) -> Step:
     known = source.max_labels, target.max_labels
     if None not in known and known[0] != known[1]:
         raise no_conversion(source, target, "they are not among as many labels")
-    # An array of known labels is checked already.
-    in_range = functools.partial(source.checked_when_read, where=how.where)
-    if known[0] is None:
-        in_range = functools.partial(batches.by_rows, step=InRange(known[1], how.where))
-    cast = target.caster(how)
-    return lambda batch: cast(in_range(batch))
+    cast = ArraySpace.caster(target, how)
+    step = None if known[0] == known[1] or known[1] is None else InRange(known[1], how.where)
+
+    def cast_labels(batch: Any) -> Any:
+        found = source.checked_when_read(batch, how.where)  # an array is checked already
+        return cast(found if step is None else batches.by_rows(found, step))
+
+    return cast_labels
 
 
 @converts(VectorSpace, IndexSpace)

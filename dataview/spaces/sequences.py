@@ -26,6 +26,7 @@ from dataview.spaces.base import (
     given_for_space,
     no_conversion,
 )
+from dataview.spaces.batch import RowStep
 from dataview.spaces.indexes import IndexSpace, LabelSpace, largest, one_hot, same_labels
 from dataview.spaces.vector import VectorSpace
 
@@ -224,8 +225,8 @@ class SequenceSpace(Space):
                 f"{where}, mask: the data are of {shape_text(wanted)} steps and sequences; got a "
                 f"mask of the shape {shape_text(marks)}"
             )
-        if isinstance(mask, np.ndarray) and np.count_nonzero(mask) != np.count_nonzero(mask == 1):
-            raise ValueError(f"{where}, mask: a mask is 1 where there are data and 0 elsewhere")
+        if isinstance(mask, np.ndarray):
+            IsMask(where).made(mask, None)
 
     def _check_steps(self, data: Any, where: str) -> None:
         """Raise unless all steps are of the space: a symbol shows it, one step, or all of them."""
@@ -234,13 +235,13 @@ class SequenceSpace(Space):
             self.space.check(steps, where)
             return
         self.space.check_values(data, where)
-        given, wanted = data.dtype, self.dtype
-        if not len(data):
-            return
-        if self._are_alike and (wanted is None or wanted == given or given.kind == "f"):
-            self.space.check_form(data[0], where)
-        else:
+        if len(data) and not self._are_alike:
             self.space.check(_merging(self.space)(data), where)
+            return
+        step = data[0] if len(data) else np.zeros(data.shape[1:], data.dtype)
+        self.space.check_form(step, where)
+        if self.dtype not in (None, data.dtype):
+            self.space.check_dtype(data, where)
 
     def caster(self, how: How) -> Step:
         """Return what casts the data of a batch to the dtype of the space, if it has one."""
@@ -248,14 +249,10 @@ class SequenceSpace(Space):
 
         def step(batch: Any) -> Any:
             data, mask = batch
-            found = cast(data)
-            return batch if found is data else (found, mask)
+            found, marks = cast(data), checked_mask(mask, how.where)
+            return batch if found is data and marks is mask else (found, marks)
 
         return step
-
-    def checked_when_read(self, batch: Any, where: str) -> Any:
-        """Return a batch; data that are not read yet are checked when they are."""
-        return self.space.checked_when_read(batch[0], where), batch[1]
 
     def get_batch_axis(self) -> int:
         """Return the number of the axis along which the sequences stand."""
@@ -280,6 +277,25 @@ class SequenceSpace(Space):
         found = dtype or self.dtype or float
         data = placeholder(f"{name}[0]", (None, *shape), found, NO_FIELDS)
         return data, placeholder(f"{name}[1]", (None, batch_size), np.float32, NO_FIELDS)
+
+
+class IsMask(RowStep):
+    """Rows of a mask, which are checked."""
+
+    __slots__ = ()
+
+    def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
+        """Return the same rows."""
+        if np.count_nonzero(values) != np.count_nonzero(values == 1):
+            raise ValueError(
+                f"{self.where}, mask: a mask is 1 where there are data and 0 elsewhere"
+            )
+        return values
+
+
+def checked_mask(mask: Any, where: str) -> Any:
+    """Return a mask; one that is not read yet is checked when it is."""
+    return batches.by_rows(mask, IsMask(where)) if batches.is_node(mask) else mask
 
 
 @functools.cache
@@ -338,9 +354,9 @@ def _sequences(source: SequenceSpace, target: SequenceSpace, how: How) -> Step:
         return target.caster(how)
 
     def step(batch: Any) -> Any:
-        data, mask = own.checked_when_read(batch[0], how.where), batch[1]
+        data, mask = own.checked_when_read(batch[0], how.where), checked_mask(batch[1], how.where)
         steps = _deferred_steps if batches.is_node(data) else _steps
-        return steps(data, mask, own, wanted, how), mask
+        return steps(data, batch[1], own, wanted, how), mask
 
     return step
 
