@@ -549,6 +549,13 @@ def test_batches_in_the_order_asked():
             assert images.dtype == whole[1].dtype
     assert shapes(minibatches[-1]) == ((1, 3), (2, 2, 3, 1))
     assert len(minibatches[1:]) == 2
+    for key in ([0, 2], np.array([True, False, True]), dv.View([0, 2])):
+        first, last = minibatches[key]
+        np.testing.assert_array_equal(first[1](), minibatches[0][1]())
+        np.testing.assert_array_equal(last[1](), minibatches[np.int64(-1)][1]())
+    for key in ((0, 1), ..., None, "input", 1.5):
+        with pytest.raises(TypeError, match=r"are chosen by a number, or by .*batch\[\.\.\.\] has"):
+            minibatches[key]
     with pytest.raises(IndexError):
         minibatches[3]
 

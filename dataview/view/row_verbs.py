@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, cast
 
@@ -201,8 +202,17 @@ class _Batches(Sequence[Any]):
         return len(self._minibatches)
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._minibatches[key]
-        return _Batches(found, self._delivery) if isinstance(key, slice) else self._of(found)
+        is_array = isinstance(key, (np.ndarray, BaseView)) and np.ndim(cast(Any, key)) > 0
+        if is_array or isinstance(key, (slice, list)):
+            return _Batches(self._minibatches[key], self._delivery)
+        try:
+            number = operator.index(key)
+        except TypeError:
+            raise TypeError(
+                "batches in the spaces of spec= are chosen by a number, or by a slice, a list, an "
+                f"array or a mask; got {key!r}; batch[...] has a part of one of them"
+            ) from None
+        return self._of(self._minibatches[number])
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._of, self._minibatches)
