@@ -540,3 +540,15 @@ def test_a_field_whose_samples_differ_in_length_is_named():
         ValueError, match=r"field 'image': sample 1 has shape \(2,\), sample 0 \(1,\)"
     ):
         made()
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_samples_in_batches_keep_their_order_of_bytes(order):
+    numbers = np.arange(12, dtype=order + "i2").reshape(4, 3)
+    stream = dv.View(lambda: iter([{"x": row} for row in numbers]))._probe()
+    space = dv.spaces.VectorSpace(3)
+    for batch in stream._minibatches(2):
+        assert batch.x._dtype() == batch.x().dtype == numbers.dtype
+    for batch in stream._minibatches(2, spec=(space, "x")):
+        assert batch().dtype == numbers.dtype
+    assert next(stream._loader(2, spec=(space, "x"))).dtype == numbers.dtype

@@ -444,7 +444,8 @@ def stack(samples: list[np.ndarray]) -> np.ndarray:
                     f"{where}sample {number} has shape {own}, sample 0 {others}: they do not make "
                     "one array; iterate over the view to have each as it is"
                 )
-    return np.stack(samples)
+    is_native = first.dtype.isnative or any(one.dtype != first.dtype for one in samples)
+    return np.stack(samples, dtype=None if is_native else first.dtype)  # the order of bytes stays
 
 
 def is_deterministic(function: Any) -> bool:
