@@ -1189,3 +1189,24 @@ def test_nested_tensors_are_ragged_rows():
 def test_a_device_without_ragged_arrays_says_what_to_do():
     with pytest.raises(TypeError, match=r"field 'words'.*jax has no arrays of rows.*pad="):
         next(dv.View(words=[[1], []])._loader(2, device="jax:cpu"))
+
+
+def test_numbers_of_other_libraries_are_numbers_in_all_spaces():
+    import jax.numpy as jnp
+
+    bfloat16 = np.dtype(jnp.bfloat16)
+    numbers = np.array([[0, 1, 2.5, 3], [4, 0, 2, 1]], bfloat16)
+    vectors, images = dv.spaces.VectorSpace(4), dv.spaces.Conv2DSpace((2, 2), 1)
+    narrow, d = vectors.with_dtype(bfloat16), dv.View(x=numbers)
+    assert d.x._space == narrow != vectors.with_dtype("f2")
+    for space in (vectors.with_dtype("f4"), narrow, images):
+        expected = numbers.reshape(2, *space.row_shape).astype(space.dtype or bfloat16)
+        for found in (d._get((space, "x"))(), next(d._loader(2, spec=(space, "x")))):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    declared = dv.View(x=numbers.astype("f4"), _spaces={"x": images.with_dtype("f4")})
+    assert declared.x._astype(bfloat16)._space == images.with_dtype(bfloat16)
+    with pytest.raises(OverflowError, match="257 does not fit into bfloat16"):
+        vectors.np_format_as(np.full((1, 4), 257), narrow, "exact")
+    with pytest.raises(ValueError, match="row 0 has NaN"):
+        vectors.np_format_as(numbers * np.nan, dv.spaces.IndexSpace(4), argmax=True)

@@ -1087,7 +1087,8 @@ def test_labels_are_in_range_whatever_their_dtype(data):
 @given(st.data())
 @examples(150)
 def test_an_exact_cast_keeps_the_numbers_up_to_digits(data):
-    numbers = [0, 1, -1, 255, 70000, 2**40, 0.5, 0.1, 1e300, 1e5, np.inf, np.nan]
+    numbers = [0, 1, -1, 255, 70000, 2**24 + 1, 2**40, 2**60 + 1, 2**63 - 1, 0.5, 0.1, 1e300, 1e5]
+    numbers += [np.inf, np.nan]
     given = np.dtype(data.draw(st.sampled_from(["i8", "f8", "c16", "i4", "f4"])))
     wanted = np.dtype(data.draw(st.sampled_from(["f2", "f4", "c8", "u1", "i4", "?", "f8"])))
     chosen = data.draw(st.sampled_from(numbers))
@@ -1098,6 +1099,8 @@ def test_an_exact_cast_keeps_the_numbers_up_to_digits(data):
         found = (batch if wanted.kind == "c" else batch.real).astype(wanted)
         near = np.isclose(found.real, batch.real, rtol=1e-3, atol=0, equal_nan=True)
     near &= found.imag == batch.imag
+    if given.kind == "i":
+        near &= np.array(float(found[0, 0].real) == int(batch[0, 0]))
     is_kept = bool(near.all() if wanted.kind in "fc" else (found == batch).all())
     source, target = VectorSpace(1, dtype=given), VectorSpace(1, dtype=wanted)
     for way in (
@@ -1200,7 +1203,32 @@ def test_vectors_that_are_joined_keep_their_order_of_bytes(order):
     parts = np.ones((2, 1), order + "f4"), np.ones((2, 2), order + "f4")
     assert pair.np_format_as(parts, VectorSpace(3)).dtype == np.dtype(order + "f4")
     found = pair.format_as(tuple(map(dv.View, parts)), VectorSpace(3))
-    assert found._dtype() == found().dtype
+    assert found._dtype() == found().dtype == np.dtype(order + "f4")
+    images = CompositeSpace((Conv1DSpace(1, 1), Conv1DSpace(1, 2)))
+    planes = tuple(part[:, None] for part in parts)
+    for each in (planes, viewed(planes)):
+        found = images.format_as(each, Conv1DSpace(1, 3))
+        assert data(found).dtype == np.dtype(order + "f4")
+
+
+PARTS_OF_TWO_DTYPES = {
+    "vector": (VectorSpace(2), VectorSpace(4)),
+    "image": (VectorSpace(2), Conv2DSpace((2, 2), 1)),
+    "channels": (Conv1DSpace(2, 1), Conv1DSpace(2, 2)),
+}
+
+
+@pytest.mark.parametrize(("own", "target"), PARTS_OF_TWO_DTYPES.values(), ids=PARTS_OF_TWO_DTYPES)
+def test_parts_of_two_dtypes_are_joined_in_the_dtype_that_is_asked_for(own, target):
+    shape = own.get_origin_batch(3, "f8").shape
+    batch = np.ones(shape, "i4"), np.full(shape, 0.5)
+    pair, floats = CompositeSpace((own, own)), target.with_dtype("f4")
+    expected = pair.np_format_as((batch[0].astype("f4"), batch[1].astype("f4")), floats)
+    for parts in (batch, viewed(batch)):
+        told = f"int32 and float64; say by dtype= which of them {re.escape(repr(target))} is to hol"
+        with pytest.raises(TypeError, match=told):
+            pair.format_as(parts, target)
+        same(data(pair.format_as(parts, floats)), expected)
 
 
 def test_labels_in_either_order_of_bytes_are_checked():

@@ -175,22 +175,23 @@ def _imag(values: Any) -> np.ndarray:
     return np.array(np.imag(values))
 
 
-def _fitting(values: Any, dtype: Any) -> np.ndarray:
+def _fitting(values: Any, dtype: Any, exact: bool = False) -> np.ndarray:
     """Return numbers in a narrower dtype, or raise if one does not fit into it.
 
-    One that is no whole number may lose digits.
+    As floats numbers may lose digits; integers may not if `exact` is true.
     """
     found: np.ndarray = np.empty_like(np.asarray(values), dtype)
-    _fitting_into(values, dtype, found)
+    _fitting_into(values, dtype, found, exact)
     return found
 
 
-def _fitting_into(values: Any, dtype: Any, out: np.ndarray) -> None:
+def _fitting_into(values: Any, dtype: Any, out: np.ndarray, exact: bool = False) -> None:
     values, dtype = np.asarray(values), np.dtype(dtype)
     if _surely_fits(values, dtype):
         np.copyto(out, values, "unsafe")
         return
-    if dtype.kind in "fc" and (values.dtype.kind != "c" or dtype.kind == "c"):
+    exact = exact and values.dtype.kind in "iu"
+    if not exact and dtype.kind in "fc" and (values.dtype.kind != "c" or dtype.kind == "c"):
         with contextlib.suppress(FloatingPointError), np.errstate(over="raise", invalid="ignore"):
             np.copyto(out, values, "unsafe")  # which raises if a finite one becomes infinite
             return
@@ -201,11 +202,20 @@ def _fitting_into(values: Any, dtype: Any, out: np.ndarray) -> None:
         lost = np.isfinite(values) & ~np.isfinite(out)
         if dtype.kind == "f":
             lost = lost | (values.imag != 0)
+        if exact:
+            lost = lost | _are_rounded(values, out.real)
     else:
         lost = out != values
     if lost.any():
         text = str(values[lost].flat[0])
         raise OverflowError(f"{text} does not fit into {dtype}; {values.dtype} holds it")
+
+
+def _are_rounded(values: np.ndarray, floats: np.ndarray) -> np.ndarray:
+    """Return where integers are not the same as floats."""
+    with np.errstate(invalid="ignore"):
+        is_beyond = floats.astype(np.float64) >= np.iinfo(values.dtype).max + 1.0
+        return np.asarray(is_beyond | (floats.astype(values.dtype) != values))
 
 
 def _surely_fits(values: np.ndarray, dtype: np.dtype[Any]) -> bool:
@@ -347,7 +357,7 @@ OPERATIONS = (
     Operation(np.angle, operands="z", options={"deg": False}),
     Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
-    Operation(_fitting, operands="x", options={"dtype": None}, into=_fitting_into),
+    Operation(_fitting, operands="x", options={"dtype": None, "exact": False}, into=_fitting_into),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
     Operation(is_present, operands="values"),

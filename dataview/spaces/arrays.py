@@ -20,7 +20,6 @@ from dataview.spaces.base import (
     How,
     Space,
     Step,
-    is_number,
     itself,
     plain_of_batch,
 )
@@ -77,7 +76,7 @@ class ArraySpace(Space):
         if dtype is None:
             return
         if self.dtype is None:
-            if not is_number(dtype):
+            if not batches.is_number(dtype):
                 raise TypeError(
                     f"{where}: {self!r} holds numbers; got {dtype}; {batches.remedy_for(dtype)}"
                 )
@@ -91,7 +90,8 @@ class ArraySpace(Space):
         shape, place = batch.shape, self._place
         if shape[:place] + shape[place + 1 :] != self.row_shape or len(shape) == place:
             return None
-        is_of_it = is_number(batch.dtype) if self.dtype is None else batch.dtype == self.dtype
+        dtype = batch.dtype
+        is_of_it = batches.is_number(dtype) if self.dtype is None else dtype == self.dtype
         return shape[place] if is_of_it else None
 
     def _check_lengths(self, shape: Extents, where: str) -> None:

@@ -72,7 +72,8 @@ class Space:
         own.update(facts)
         own["_facts"] = tuple(facts.items())
         # A dtype is compared by its text: to NumPy, None is a name of float64.
-        own["_key"] = tuple([v.str if isinstance(v, np.dtype) else v for v in facts.values()])
+        texts = [dtype_text(v) if isinstance(v, np.dtype) else v for v in facts.values()]
+        own["_key"] = tuple(texts)
         own["validate_callbacks"] = _callbacks("validate_callbacks", validate_callbacks)
         own["np_validate_callbacks"] = _callbacks("np_validate_callbacks", np_validate_callbacks)
         own["_callbacks"] = own["validate_callbacks"], own["np_validate_callbacks"]
@@ -200,8 +201,9 @@ shape (2, 2)
         """Return a batch of this space as one of another space; of views it reads nothing.
 
         A conversion that would lose something is an error.  `casting="unsafe"` allows to lose
-        digits, and `casting="exact"` any dtype that holds the values there are.  `argmax=True`
-        makes each vector the label at which it is largest.
+        digits, and `casting="exact"` any dtype that holds the values there are: an integer that
+        would change is an error, a fraction may be rounded.  `argmax=True` makes each vector the
+        label at which it is largest.
 
         >>> import dataview as dv
         >>> labels = dv.spaces.IndexSpace(max_labels=3)
@@ -392,14 +394,9 @@ def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
             f"dtype= is one of NumPy's, or None for any; got {dtype!r}"
             + ("; name the one that it stands for" if dtype == "floatX" else "")
         ) from error
-    if not is_number(found):
+    if not batches.is_number(found):
         raise TypeError(f"dtype= is one of numbers, or None for any; got {found}")
     return found
-
-
-def is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype are numbers, of NumPy or, as bfloat16, of another library."""
-    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def is_dtype(value: Any) -> bool:
@@ -460,7 +457,12 @@ def _plain(value: Any) -> Any:
         return plain(value)
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    return value.str if isinstance(value, np.dtype) else value
+    return dtype_text(value) if isinstance(value, np.dtype) else value
+
+
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """Return the text that stands for a dtype; that of NumPy does not name another library's."""
+    return dtype.name if dtype.kind == "V" else dtype.str
 
 
 # --- the table of conversions ------------------------------------------------------------------

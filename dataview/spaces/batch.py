@@ -165,14 +165,14 @@ def joined(parts: list[Any], axis: int) -> Any:
     """Return batches one after the other along an axis."""
     if len(parts) == 1:
         return parts[0]
+    own = parts[0].dtype
+    found: Any
     if not any(map(is_node, parts)):
-        own = parts[0].dtype
         found = np.concatenate(parts, axis)
-        return found if own.isnative else found.astype(own, copy=False)
-    parts = [part if is_node(part) else stored(ArraySource(part), False) for part in parts]
-    if not axis:
-        return concat(parts)
-    return layout.moved(concat([layout.moved(part, axis, 0) for part in parts]), 0, axis)
+    else:
+        nodes = [part if is_node(part) else stored(ArraySource(part), False) for part in parts]
+        found = layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
+    return found if found.dtype == own else _computed(_astype(own), found)  # in native order
 
 
 def dense(batch: Any) -> Any:
@@ -239,7 +239,12 @@ def check_numbers(given: np.dtype[Any], wanted: np.dtype[Any], where: str) -> No
 
 
 def _are_numbers(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    return given.kind in "biufc" and wanted.kind in "biufc"
+    return is_number(given) and is_number(wanted)
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype are numbers, of NumPy or, as bfloat16, of another library."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def _drops(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
@@ -268,6 +273,14 @@ def _is_narrower(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return _largest(given) > _largest(wanted)
 
 
+@functools.lru_cache(maxsize=256)
+def _may_change(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether a dtype has numbers that another has not; to NumPy int64 is safe in float64."""
+    if given.kind in "iu" and wanted.kind in "fc" and 8 * given.itemsize > np.finfo(wanted).nmant:
+        return True
+    return not np.can_cast(given, wanted)
+
+
 def _largest(dtype: np.dtype[Any]) -> float:
     return float((np.iinfo if dtype.kind in "iu" else np.finfo)(dtype).max)
 
@@ -275,28 +288,34 @@ def _largest(dtype: np.dtype[Any]) -> float:
 def cast(batch: Any, dtype: np.dtype[Any] | None, how: Any) -> Any:
     """Return a batch in another dtype; a number that does not fit into it is an error.
 
-    So is a finite one that would become infinite, and with the casting "exact" any other value that
-    would change by more than digits.
+    So is a finite one that would become infinite, and with the casting "exact" an integer that
+    would change, and any other value that would change by more than digits.
     """
     if dtype is None or batch.dtype == dtype:
         return batch
     given, casting = batch.dtype, how.casting
-    is_checked = _is_narrower(given, dtype)
+    step = _astype(dtype)
     if casting == "exact":
         check_numbers(given, dtype, "a batch")
-        is_checked = not np.can_cast(given, dtype)
+        if _may_change(given, dtype):
+            step = NumpyFunction("fitting", (("dtype", dtype), ("exact", True)), how.where)
     elif casting != "unsafe":
         check_cast(given, dtype, "a batch", how.remedy("cast"))
-    is_checked = is_checked and casting != "unsafe"
-    if is_sparse(batch):
-        rows = summed(batch)
-        if is_checked:
-            NumpyFunction("fitting", (("dtype", dtype),), how.where)(rows.data)
-        return rows.astype(dtype).asformat(batch.format)
-    if is_checked:
-        step = NumpyFunction("fitting", (("dtype", dtype),), how.where)
-    else:
-        step = NumpyFunction("astype", (("dtype", dtype), ("casting", "unsafe")))
+        if _is_narrower(given, dtype):
+            step = NumpyFunction("fitting", (("dtype", dtype),), how.where)
+    if not is_sparse(batch):
+        return _computed(step, batch)
+    rows = summed(batch)
+    step(rows.data)
+    return rows.astype(dtype).asformat(batch.format)
+
+
+@functools.lru_cache(maxsize=256)
+def _astype(dtype: np.dtype[Any]) -> NumpyFunction:
+    return NumpyFunction("astype", (("dtype", dtype), ("casting", "unsafe")))
+
+
+def _computed(step: NumpyFunction, batch: Any) -> Any:
     return elementwise(step, (batch,))[0] if isinstance(batch, Node) else step(batch)
 
 

@@ -332,6 +332,11 @@ def _cut(batch: Any, pieces: Any) -> Any:
 
 @converts(CompositeSpace, VectorSpace)
 def _one_vector(source: CompositeSpace, target: VectorSpace, how: How) -> Step:
+    return _side_by_side(source, target, target, how)
+
+
+def _side_by_side(source: CompositeSpace, target: VectorSpace, asked: Space, how: How) -> Step:
+    """Return the step from several parts to one vector; `asked` is the space that it is for."""
     check_totals(source, target)
     found = [space for (space,) in parts_of(source)]
     for space in found:
@@ -343,16 +348,21 @@ def _one_vector(source: CompositeSpace, target: VectorSpace, how: How) -> Step:
 
     def joined(batch: Any) -> Any:
         flat = zip(steps, parts_of(source, batch), strict=True)
-        parts = [step(part) for step, (_, part) in flat]
-        if len({part.dtype for part in parts}) > 1:
-            dtypes = dict.fromkeys(str(part.dtype) for part in parts)
-            raise TypeError(
-                f"the components of {source!r} are {' and '.join(dtypes)}; say which of them the "
-                f"vectors are to be: VectorSpace({target.dim}, dtype=...)"
-            )
+        parts = _alike([step(part) for step, (_, part) in flat], source, asked)
         return as_vectors(batches.joined(parts, 1), target, how)
 
     return joined
+
+
+def _alike(parts: list[Any], source: CompositeSpace, target: Space) -> list[Any]:
+    """Return parts that are to be joined, or raise unless they have one dtype."""
+    if len({part.dtype for part in parts}) > 1:
+        dtypes = " and ".join(dict.fromkeys(str(part.dtype) for part in parts))
+        raise TypeError(
+            f"the components of {source!r} are {dtypes}; say by dtype= which of them {target!r} "
+            "is to hold"
+        )
+    return parts
 
 
 @converts(VectorSpace, CompositeSpace)
@@ -390,7 +400,12 @@ def _by_vectors(source: Space, target: Space, several: CompositeSpace, how: How)
         )
     check_totals(source, target)
     whole = VectorSpace(source.get_total_dimension())
-    first, second = step_between(source, whole, how), step_between(whole, target, how)
+    if isinstance(source, CompositeSpace):
+        whole = whole.with_dtype(target.dtype)
+        first = _side_by_side(source, whole, target, how)
+    else:
+        first = step_between(source, whole, how)
+    second = step_between(whole, target, how)
     return lambda batch: second(first(batch))
 
 
@@ -409,7 +424,8 @@ def _one_image(source: CompositeSpace, target: ConvSpace, how: How) -> Step:
 
     def joined(batch: Any) -> Any:
         flat = zip(steps, parts_of(source, batch), strict=True)
-        return batches.joined([step(part) for step, (_, part) in flat], axis)
+        parts = _alike([step(part) for step, (_, part) in flat], source, target)
+        return batches.joined(parts, axis)
 
     return joined
 

@@ -21,7 +21,7 @@ from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
-from dataview.spaces.base import IS_BATCH, SPACE, Space, plain
+from dataview.spaces.base import IS_BATCH, SPACE, Space, dtype_text, plain
 from dataview.spaces.batch import Extents
 from dataview.spaces.composite import CompositeSpace
 from dataview.spaces.images import Conv2DSpace, Conv3DSpace, ConvSpace
@@ -88,7 +88,7 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
 
     Its rows still lie as they did, but numbers computed of labels are labels no more.
     """
-    if not is_declared({SPACE: told}) or dtype.kind not in "biufc":
+    if not is_declared({SPACE: told}) or not batches.is_number(dtype):
         return None
     kind = Space.kinds.get(told["kind"], Space)
     if kind is SequenceSpace:
@@ -98,7 +98,7 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
         is_same = is_cast and dtype.kind in "iu"
         if not is_same or (told.get("max_labels") or 0) - 1 > np.iinfo(dtype).max:
             return None
-    return {**told, "dtype": dtype.str} if "dtype" in told else told
+    return {**told, "dtype": dtype_text(dtype)} if "dtype" in told else told
 
 
 COMPUTED[SPACE] = _computed
@@ -215,7 +215,7 @@ def inferred(node: Node) -> Space | None:
 
 
 def _of_rows(extents: Extents, dtype: np.dtype[Any]) -> Space | None:
-    if not extents or dtype.kind not in "biufc":
+    if not extents or not batches.is_number(dtype):
         return None
     row = extents[1:]
     if row[:1] == (None,):

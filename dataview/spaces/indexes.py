@@ -184,7 +184,7 @@ class Largest(RowStep):
         """Return the labels of some rows."""
         length = values.shape[1] // self.dim
         parts = values.reshape(len(values), self.dim, length)
-        if values.dtype.kind in "fc" and (lost := np.isnan(values)).any():
+        if values.dtype.kind not in "biu" and (lost := np.isnan(values)).any():
             row = (told or "row {}".format)(int(lost.any(axis=1).argmax()))
             raise ValueError(
                 f"{self.where}: {row} has NaN, so that no number in it is the largest; fill it "
