@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -1142,6 +1143,44 @@ def test_numbers_that_stand_twice_in_a_sparse_matrix_are_summed_before_they_are_
         assert batch.nnz == 2
         found = VectorSpace(2, sparse=True).np_format_as(batch, bytes_.with_dtype("u1"))
         assert found.toarray().tolist() == [[200, 0]]
+
+
+def peak_of(function):
+    """The most bytes that a call held at once."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_sparse_batches_are_made_of_sparse_ones_and_of_labels():
+    wide, rows = 50_000, 200
+    labels = np.random.default_rng(0).integers(0, wide, (rows, 2))
+    space = IndexSpace(wide, 2)
+    merged, beside = VectorSpace(wide, sparse=True), VectorSpace(2 * wide, sparse=True, dtype="i1")
+    one, two = space.np_format_as(labels, merged), space.np_format_as(labels, beside)
+    assert (one.dtype, two.dtype) == (np.float32, np.int8)
+    np.testing.assert_array_equal(one.indices.reshape(rows, 2), np.sort(labels))
+    np.testing.assert_array_equal(two.indices.reshape(rows, 2), labels + np.array([0, wide]))
+    assert one.data.tolist() == two.data.tolist() == [1] * rows * 2
+    pair = CompositeSpace((VectorSpace(wide, sparse=True), merged))
+    parts = two[:, :wide], two[:, wide:]
+    both = pair.np_format_as(parts, beside)
+    assert (both != two).nnz == 0
+    for found, part in zip(beside.np_format_as(two.tocoo(), pair), parts, strict=True):
+        assert (found.dtype, (found != part).nnz) == (np.int8, 0)
+    for step in (
+        lambda: space.np_format_as(labels, merged),
+        lambda: space.np_format_as(labels, beside),
+        lambda: pair.np_format_as(parts, beside),
+        lambda: beside.np_format_as(two, pair),
+    ):
+        step()
+        assert peak_of(step) < rows * wide / 20
+    empty = IndexSpace(4, 2).np_format_as(np.zeros((0, 2), int), VectorSpace(8, sparse=True))
+    assert empty.shape == (0, 8)
 
 
 def test_whether_a_space_is_sparse_is_a_truth_value():

@@ -165,6 +165,8 @@ def joined(parts: list[Any], axis: int) -> Any:
     """Return batches one after the other along an axis."""
     if len(parts) == 1:
         return parts[0]
+    if any(map(is_sparse, parts)):
+        return _scipy_sparse().hstack(parts, format="csr")
     own = parts[0].dtype
     found: Any
     if not any(map(is_node, parts)):
@@ -182,12 +184,32 @@ def dense(batch: Any) -> Any:
 
 def sparse(batch: Any) -> Any:
     """Return an array as one of scipy's sparse arrays."""
+    check_is_read(batch)
+    return _scipy_sparse().csr_array(batch)
+
+
+def sparse_ones(columns: np.ndarray, width: int, dtype: np.dtype[Any]) -> Any:
+    """Return a sparse array with ones in some columns of each row, which may name one twice."""
+    rows, count = columns.shape
+    ends = np.arange(0, rows * count + 1, count)
+    parts = np.ones(rows * count, dtype), columns.reshape(-1), ends
+    found = _scipy_sparse().csr_array(parts, shape=(rows, width))
+    found.sum_duplicates()
+    found.data[:] = 1
+    return found
+
+
+def check_is_read(batch: Any) -> None:
+    """Raise if a batch that is to be sparse is not read yet."""
     if isinstance(batch, Node):
         raise TypeError(
             "a view is dense, and a sparse VectorSpace was asked for; np_format_as makes a sparse "
             "batch of the data, and so does a loader"
         )
-    return import_library("scipy.sparse", "dataview[sparse]").csr_array(batch)
+
+
+def _scipy_sparse() -> Any:
+    return import_library("scipy.sparse", "dataview[sparse]")
 
 
 def summed(batch: Any) -> Any:

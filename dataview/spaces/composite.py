@@ -343,7 +343,7 @@ def _side_by_side(source: CompositeSpace, target: VectorSpace, asked: Space, how
         if isinstance(space, IndexSpace):
             why = f"{space!r} has no place in it as it is; format it as a VectorSpace first"
             raise no_conversion(source, target, why)
-    wanted = [VectorSpace(one.get_total_dimension(), dtype=target.dtype) for one in found]
+    wanted = [target.replaced(dim=space.get_total_dimension()) for space in found]
     steps = [step_between(*pair, how) for pair in zip(found, wanted, strict=True)]
 
     def joined(batch: Any) -> Any:
@@ -374,10 +374,10 @@ def _several(source: VectorSpace, target: CompositeSpace, how: How) -> Step:
             why = f"numbers in it are no labels for {space!r}; split it into vectors first"
             raise no_conversion(source, target, why)
         dim = space.get_total_dimension()
-        return VectorSpace(dim, False, source.dtype), dim
+        return VectorSpace(dim, source.sparse, source.dtype), dim
 
     pieces = _pieces(target, 1, own, how)
-    return lambda batch: _cut(batches.dense(batch), pieces)
+    return lambda batch: _cut(batch.tocsr() if source.sparse else batch, pieces)
 
 
 def _by_channels(whole: ConvSpace, several: CompositeSpace) -> list[ConvSpace] | None:

@@ -12,6 +12,7 @@ from dataview.errors import explained
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import (
+    CONVERSIONS,
     Callback,
     How,
     Step,
@@ -21,7 +22,7 @@ from dataview.spaces.base import (
     no_conversion,
 )
 from dataview.spaces.batch import RowStep
-from dataview.spaces.vector import VectorSpace, as_vectors
+from dataview.spaces.vector import VectorSpace
 
 ONE_HOT = np.dtype(np.float32)
 """The dtype of what labels become where the space is for any."""
@@ -161,6 +162,13 @@ class OneHot(RowStep):
         found.reshape(-1)[places] = 1
         return found
 
+    def sparse(self, batch: Any) -> Any:
+        """Return the vectors of labels, which were checked, as a sparse matrix."""
+        batches.check_is_read(batch)
+        (width,) = self.row_shape(batch.shape[1:])
+        starts = 0 if self.merge else np.arange(0, width, self.count)
+        return batches.sparse_ones(batch.astype(np.intp) + starts, width, self.dtype)
+
     def row_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the length of a vector."""
         return (self.count if self.merge else shape[0] * self.count,)
@@ -238,13 +246,12 @@ def one_hot(source: LabelSpace, target: Any, how: How) -> Step:
             f"not {target.dim}{_AS_NUMBERS if target.dim == source.dim else ''}",
         )
     step = OneHot(count, target.dim == count, dtype, how.where)
+    if getattr(target, "sparse", False):
+        return step.sparse
     return functools.partial(batches.by_rows, step=step)
 
 
-@converts(IndexSpace, VectorSpace)
-def _one_hot(source: IndexSpace, target: VectorSpace, how: How) -> Step:
-    step = one_hot(source, target, how)
-    return lambda batch: as_vectors(step(batch), target, how)
+CONVERSIONS[IndexSpace, VectorSpace] = one_hot
 
 
 @converts(IndexSpace, IndexSpace)

@@ -78,14 +78,14 @@ def densely(space: Space) -> Space:
 
 
 def as_vectors(batch: Any, target: VectorSpace, how: How) -> Any:
-    """Return a matrix as a vector space has it."""
-    found = batches.cast(batches.dense(batch), target.dtype, how)
-    return batches.sparse(found) if target.sparse else found
+    """Return a matrix as a vector space has it; one that is sparse stays so if it may."""
+    if not target.sparse:
+        return batches.cast(batches.dense(batch), target.dtype, how)
+    found = batches.cast(batch, target.dtype, how)
+    return found if batches.is_sparse(found) else batches.sparse(found)
 
 
 @converts(VectorSpace, VectorSpace)
 def _vectors(source: VectorSpace, target: VectorSpace, how: How) -> Step:
     check_totals(source, target)
-    if source.sparse and target.sparse:
-        return target.caster(how)
     return functools.partial(as_vectors, target=target, how=how)
