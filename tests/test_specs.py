@@ -1642,8 +1642,13 @@ def test_a_batch_whose_samples_are_no_rows_is_no_field(tmp_path, shape):
             dv.View(x=field)._get((flat, "x"))
         with pytest.raises(ValueError, match="samples lie along axis 3"):
             dv.View(x=field)._loader(1, spec=(flat, "x"))
-    for part in (batch[:1], batch[..., :1]):
-        assert part._space != last
+    for key in (np.s_[:1], [1, 0], np.s_[::-1]):
+        assert batch[..., key]._space == last
+        np.testing.assert_array_equal(last.format_as(batch[..., key], rows)(), images[key])
+    for part in (batch[:1], batch[:, :1], batch[:, ::-1], batch[..., 0], batch[:1][..., :1]):
+        assert part._space is None
+        assert (part + 1)._space is None
+        assert pickle.loads(pickle.dumps(part))._space is None
     again = last.format_as(d.x, rows)
     np.testing.assert_array_equal(dv.View(x=again)._get((flat, "x"))(), images.reshape(2, -1))
     declared = dv.View(x=images.transpose(0, 3, 1, 2), _spaces={"x": last})
@@ -1802,11 +1807,15 @@ def test_a_space_that_this_version_does_not_know(told, tmp_path):
         assert again._get((VectorSpace(2), "x"))._shape() == (3, 2)
 
 
-@pytest.mark.parametrize("told", ["RGB", {"name": "RGB"}, {"kind": ["x"]}, {"kind": "colours"}])
+@pytest.mark.parametrize(
+    "told", ["RGB", {"name": "RGB"}, {"kind": ["x"]}, {"kind": "colours"}, np.array([1, 2])]
+)
 def test_metadata_of_others_that_are_called_space(told):
     d = dv.View(x=np.zeros((3, 2)), _meta={"x": {"space": told}})
     assert d.x._space == VectorSpace(2, dtype="f8")
     assert d._get((VectorSpace(2), "x"))._shape() == (3, 2)
+    for part in (d.x[1:], d.x[:, :1], d.x + 1):
+        assert part._space == VectorSpace(part._shape()[1], dtype="f8")
     assert "unreadable" not in repr(d)
 
 

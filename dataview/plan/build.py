@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
 from dataview.index.keys import key_text
-from dataview.plan.fields import NO_META, Attached, Fields, Window, through, window_index
+from dataview.plan.fields import (
+    NO_META,
+    Attached,
+    Fields,
+    Window,
+    part_meta,
+    through,
+    window_index,
+)
 from dataview.plan.guards import check_array, why_no_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -86,7 +94,9 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
     if isinstance(node, Record):
         rank = len(index.shape)
         return Record(seen, rank, node.meta, index.shape, node.dtype, node.are_columns)
-    meta = node.meta if node.meta is NO_META or _only_rows(index, shape) else NO_META
+    meta = node.meta
+    if meta is not NO_META:
+        meta = part_meta(meta, partial(_only_along, index, shape))
     if type(node) is Select and node.mask is None and node.has_gaps == node.node.has_gaps:
         return Select(node.node, compose(node.index, index), seen, meta)
     return Select(node, index, seen, meta)
@@ -379,14 +389,17 @@ def found_of(node: Late) -> Node:
     return at_path(node.build(*node.args), node.path)
 
 
-def _only_rows(index: Index, shape: Shape) -> bool:
-    """Whether an index leaves every axis but the first as it is, and all of them in their order."""
-    last = max(axes_of(index.maps[0]), default=-1) if index.maps else -1
-    for map_, length in zip(index.maps[1:], shape[1:], strict=True):
+def _only_along(index: Index, shape: Shape, axis: int) -> bool:
+    """Whether an index leaves every axis but one as it is, and all of them in their order."""
+    last = -1
+    for number, (map_, length) in enumerate(zip(index.maps, shape, strict=True)):
+        if number == axis:
+            last = max(axes_of(map_), default=last)
+            continue
         if not isinstance(map_, Affine) or map_.offset or len(map_.strides) != 1:
             return False
-        axis, stride = map_.strides[0]
-        if stride != 1 or index.shape[axis] != length or axis <= last:
+        own, stride = map_.strides[0]
+        if stride != 1 or index.shape[own] != length or own <= last:
             return False
-        last = axis
+        last = own
     return True

@@ -206,6 +206,25 @@ def computed_meta(
     return read_only_meta({name: value for name, value in found.items() if value is not None})
 
 
+SAMPLE_AXES: dict[str, Callable[[Any], int | None]] = {}
+"""By the name of metadata, along which axis samples stand; None if they are rows, as elsewhere."""
+
+PART = MappingProxyType({"part_of": "samples that are no rows"})
+"""What metadata tell of a part of such samples that has not all of each."""
+
+
+def part_meta(meta: Mapping[str, Any], is_along: Callable[[int], bool]) -> Mapping[str, Any]:
+    """Return what of metadata holds for a part: all of them if it is one of whole samples.
+
+    `is_along` tells if the part is one along an axis alone.
+    """
+    for name, axis_of in SAMPLE_AXES.items():
+        axis = axis_of(meta.get(name))
+        if axis is not None:
+            return meta if is_along(axis) else read_only_meta({name: dict(PART)})
+    return meta if is_along(0) else NO_META
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attached:
     """A field with a node of its own, whose first axes are the given axes of the view.

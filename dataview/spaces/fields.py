@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.errors import shape_text
 from dataview.plan.concat import shared_meta
-from dataview.plan.fields import COMPUTED, read_only_meta
+from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.walk import below
@@ -88,6 +88,8 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
 
     Its rows still lie as they did, but numbers computed of labels are labels no more.
     """
+    if _is_part(told):
+        return told
     if not is_declared({SPACE: told}) or not batches.is_number(dtype):
         return None
     kind = Space.kinds.get(told["kind"], Space)
@@ -102,6 +104,21 @@ def _computed(told: Any, dtype: np.dtype[Any], is_cast: bool) -> Any:
 
 
 COMPUTED[SPACE] = _computed
+
+
+def _sample_axis(told: Any) -> int | None:
+    """Return along which axis the samples of a batch stand, None if they are rows."""
+    if _is_part(told):
+        return -1  # along none
+    space = readable_space({SPACE: told}) if is_batch({SPACE: told}) else None
+    return None if space is None else space.get_batch_axis()
+
+
+def _is_part(told: Any) -> bool:
+    return isinstance(told, Mapping) and told == PART
+
+
+SAMPLE_AXES[SPACE] = _sample_axis
 
 # --- what fits ---------------------------------------------------------------------------------
 
@@ -190,7 +207,7 @@ def space_of(node: Node) -> Space | None:
     found = declared(node.meta)
     if found is not None and _still_fits(found, node, is_batch(node.meta)):
         return found
-    return inferred(node)
+    return None if is_batch(node.meta) or _is_part(node.meta.get(SPACE)) else inferred(node)
 
 
 def _still_fits(space: Space, node: Node, is_whole: bool) -> bool:
