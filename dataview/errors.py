@@ -101,10 +101,31 @@ def unknown_field(
     if reason is not None:
         return FieldError(f"field {name!r} {reason}, in {where}{more}")
     names = list(known)
-    meant = f"no field {name!r} in {where}{hint(name, names)}{more}"
+    close = hint(name, names)
+    if close and advice:
+        close, more = "", _beside(close, advice)
+    meant = f"no field {name!r} in {where}{close}{more}"
     if names:
         return FieldError(f"{_ended(meant)} The fields are: {listed(names)}")
     return FieldError(meant if advice else f"{meant}. It has no fields")
+
+
+def _beside(question: str, advice: str) -> str:
+    """Return advice behind a question about another name.
+
+    >>> _beside("; did you mean 'shape'?", "did you mean ._save()?")
+    "; did you mean 'shape', or ._save()?"
+    >>> _beside("; did you mean 'lens'?", "write len(d)")
+    "; did you mean 'lens'? Write len(d)"
+    """
+    if advice.startswith(MEANT):
+        return f"{question[:-1]}, or {advice.removeprefix(MEANT)}"
+    is_word = advice.split()[0].isalpha()
+    return f"{question} {advice[0].upper() if is_word else advice[0]}{advice[1:]}"
+
+
+MEANT = "did you mean "
+"""How a question about a name begins."""
 
 
 def _ended(sentence: str, end: str = ".") -> str:

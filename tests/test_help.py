@@ -269,9 +269,7 @@ def test_a_name_from_elsewhere_is_told_with_what_to_write(name):
 
 
 def test_a_field_that_is_close_is_told_before_a_verb():
-    with pytest.raises(
-        AttributeError, match=r"did you mean 'means'\?; did you mean \._mean\(\)\? The"
-    ):
+    with pytest.raises(AttributeError, match=r"did you mean 'means', or \._mean\(\)\? The"):
         dv.View(means=np.zeros(3)).mean  # noqa: B018
 
 

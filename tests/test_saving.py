@@ -236,6 +236,27 @@ def test_what_a_format_cannot_hold_names_the_field(saved, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+TEXTS = np.array(["a" * 40, "b"], object)
+UNFIT = {
+    "texts in npz": ("a.npz", TEXTS, r"_astype\('U30'\) if none is longer"),
+    "texts in zarr": ("a.zarr", TEXTS, r"_astype\('T'\), or save"),
+    "columns": ("a.csv", np.zeros((10, 3)), r"of each column, such as dv\.View\(a=d\[:, 0\]"),
+    "wide": ("a.jsonl", np.zeros(3, np.longdouble), r"_astype\('f8'\)"),
+}
+
+
+@pytest.mark.parametrize("unfit", UNFIT)
+def test_what_a_format_cannot_hold_is_told_with_what_fits(tmp_path, unfit):
+    name, array, remedy = UNFIT[unfit]
+    with pytest.raises(TypeError, match=remedy):
+        dv.View(o=array)._save(tmp_path / name)
+
+
+def test_texts_in_zarr_are_whole_as_the_error_says(tmp_path):
+    dv.View(o=dv.View(TEXTS)._astype("T"))._save(tmp_path / "a.zarr")
+    assert dv.open(tmp_path / "a.zarr").o().tolist() == TEXTS.tolist()
+
+
 def test_formats_whose_library_is_missing_are_not_named(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "find_spec", lambda library: None)
     monkeypatch.setattr(writers, "import_library", None)
@@ -576,6 +597,31 @@ def test_a_view_is_saved_onto_its_own_file(saved):
         check_equal(dv.open(path), tree()[::2])
 
 
+SOME = {
+    "field": lambda d: d.x,
+    "selected": lambda d: d._select("x"),
+    "computed": lambda d: d.x * 2,
+    "nested": lambda d: dv.View(x=d.part.y, z=d.x),
+}
+
+
+@pytest.mark.parametrize("some", SOME)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("a.h5", {}), ("b.npz", {"compression": "gzip"}), ("c.npz", {}), ("d/", {})],
+)
+def test_some_fields_of_a_file_do_not_replace_it(tmp_path, name, options, some):
+    path = f"{tmp_path}/{name}"
+    whole = dv.View(x=X, y=Y, part=dv.View(y=Y))
+    whole._save(path, **options)
+    with pytest.raises(ValueError, match=r"y would be lost; save to another path"):
+        SOME[some](dv.open(path))._save(path)
+    check_equal(dv.open(path), whole)
+    renamed = dv.open(path)._rename(x="first")
+    renamed._save(path)
+    assert dv.open(path)._fields() == ("first", "y", "part")
+
+
 def test_a_statistic_is_of_the_file_as_it_was(tmp_path):
     path = tmp_path / "a.h5"
     dv.View(x=X)._save(path)
@@ -914,7 +960,7 @@ REFUSED = {
     "names": (
         lambda d: d._append({"x": X}),
         ValueError,
-        "to all fields of the view; there are none for 'y'",
+        r"to all fields of the view; there are none for 'y'.*d\._select\(",
     ),
     "lengths": (lambda d: d._append({"x": X, "y": Y[:3]}), ValueError, "as many rows"),
     "shape": (lambda d: d._append({"x": X[:, :3], "y": Y}), ValueError, r"'x' have shape \(n, 4\)"),
@@ -925,7 +971,16 @@ REFUSED = {
         (OverflowError, TypeError),
         "int64",
     ),
-    "field": (lambda d: d.x._append(X), TypeError, r"'x' is a field or a part.*d\._append"),
+    "field": (
+        lambda d: d.x._append(X),
+        TypeError,
+        r"'x' is a field or a part.*d\._append.*d\._select\('x'\)\._append\(\{'x': rows\}\)",
+    ),
+    "unknown": (
+        lambda d: d._append({"x": X, "z": Y}),
+        dv.FieldError,
+        "no field 'z' in the view; rows are given for fields of the file",
+    ),
     "part": (lambda d: d[:3]._append(d[:1]), TypeError, "part"),
     "computed": (lambda d: (d.x * 2)._append(X), TypeError, "computed"),
 }
@@ -950,7 +1005,24 @@ def sizes_of(path):
     return {place: place.stat().st_size for place in [path, *path.rglob("*")] if place.is_file()}
 
 
+@pytest.mark.parametrize("name", ["hdf5", "zarr", "folder"])
+def test_one_field_of_a_group_grows_alone(name, tmp_path):
+    path = tmp_path / NEW[name]
+    dv.View(x=X, run=dv.View(s=Y, t=Y))._save(path, name)
+    d = dv.open(path, "r+")
+    with pytest.raises(TypeError, match=r"d\['run'\]\._select\('s'\)\._append\(\{'s': rows\}\)"):
+        d.run.s._append(Y)
+    d["run"]._select("s")._append({"s": Y})
+    d._select("x")._append({"x": X})
+    d._close()
+    again = dv.open(path)
+    assert (len(again.x), len(again.run.s), len(again.run.t)) == (2 * len(X), 2 * len(Y), len(Y))
+
+
 def test_files_that_cannot_grow_are_told(tmp_path):
+    dv.View(x=X)._save(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"if it is \.npy, .*other files do not grow"):
+        dv.open(tmp_path / "a.npz")._append({"x": X})
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = X
     with pytest.raises(TypeError, match=r"fixed length \(maxshape= of h5py\).*_save"):

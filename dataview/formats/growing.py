@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ def append(node: Node, rows: Any, take: Callable[[Node], None]) -> None:
         raise TypeError(
             f"{'.'.join(node.label.names)!r} is a field or a part, and rows are added to all "
             "fields together; append to the view that was opened: d._append({name: rows, ...})"
+            + (f"; {_alone(node.label.names)}" if node.label.part is None else "")
         )
     given = without_streams(rows) if isinstance(rows, Node) else rows
     targets = list(_targets(node, given, ""))
@@ -122,11 +123,12 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
         own = members(node)
         parts = _parts_of(rows, where)
         for wrong in parts.keys() - own.keys():
-            raise unknown_field(wrong, own, "_append", "rows are given for all fields and no other")
+            raise unknown_field(wrong, own, where, advice="rows are given for fields of the file")
         if missing := [name for name in own if name not in parts]:
             told = ", ".join(map(repr, missing))
             raise ValueError(
-                f"_append adds rows to all fields of {where}; there are none for {told}"
+                f"_append adds rows to all fields of {where}; there are none for {told}; of the "
+                "view d._select('a', 'b') it adds rows to the fields a and b alone"
             )
         for key, part in own.items():
             yield from _targets(part.node, parts[key], f"{name}.{key}".lstrip("."))
@@ -146,13 +148,23 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
             f"{where} is a part of a file, or computed; rows are added to a view that dv.open gave"
         )
     if not node.writable:
-        raise ReadOnlyError(f"{where} ({node.source.describe()}) is read-only; open it with 'r+'")
+        raise ReadOnlyError(
+            f"{where} ({node.source.describe()}) is read-only; open it with 'r+', "
+            "if it is .npy, a folder, HDF5 or zarr: other files do not grow"
+        )
     if any(
         not isinstance(part, Window) and name not in (node.source.dtype.names or ())
         for name, part in node.fields.named.items()
     ):
         raise TypeError(f"{where} has a field with data of its own beside it; save the view anew")
     yield node, _fitting(node, rows, where), name
+
+
+def _alone(names: Sequence[str]) -> str:
+    """Return how a field is given rows, and those beside it are not."""
+    *above, name = names
+    group = "".join(f"[{group!r}]" for group in above)
+    return f"d{group}._select({name!r})._append({{{name!r}: rows}}) adds to that field alone"
 
 
 def _parts_of(rows: Any, where: str) -> Mapping[str, Any]:

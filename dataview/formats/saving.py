@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import replacing
-from dataview.errors import error_at, hint, unknown_option, warn
-from dataview.formats.arrays import ZarrSource
+from dataview.errors import error_at, hint, listed, unknown_option, warn
+from dataview.formats.arrays import H5pySource, PackedSource, ZarrSource
 from dataview.formats.handles import claimed, is_claimed
 from dataview.formats.layout import Described, Leaf, described
 from dataview.formats.table import FORMATS, recover, saved_as
@@ -26,7 +26,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import ArraySource, check_local
+from dataview.sources import ArraySource, Source, check_local
 from dataview.tables import with_found_labels
 
 
@@ -54,6 +54,7 @@ def save(
     _check_whole(node)
     tree, leaves, meta = _tree(without_streams(node), name, writer, rows_per_part)
     _check_chunks(target, chunks, leaves)
+    _check_keeps(node, target, name, leaves)
     if writer.is_array:
         _tell_what_stays(node, writer)
     recover(target, format)  # a journal may be of other files, too
@@ -173,11 +174,33 @@ def _tree(node: Node, name: str, writer: Writer, rows_per_part: int | None = Non
         if reason is not None:
             others = [name for name, other in _at_hand(writer) if not other.holds(leaf)]
             raise TypeError(
-                f"{where} is of dtype {dtype}, and {writer.title} {reason}; make it another "
-                "dtype by _astype, such as texts by _astype('U20')"
+                f"{where} is of dtype {dtype}, and {writer.title} {reason}; {_remedy(leaf, writer)}"
                 + (f", or save in a format that takes it: {', '.join(others)}" if others else "")
             )
     return found
+
+
+def _remedy(leaf: Leaf, writer: Writer) -> str:
+    """Return what makes of an array what a format can hold."""
+    shape, dtype = known_shape(leaf.node), known_dtype(leaf.node)
+
+    def holds(shape: tuple[int, ...], dtype: Any) -> bool:
+        like = np.broadcast_to(np.zeros((), dtype), shape)
+        return writer.holds(leaf._replace(node=stored(ArraySource(like), False))) is None
+
+    if len(shape) > 1 and holds(shape[:1], dtype):
+        return "make a field of each column, such as dv.View(a=d[:, 0], b=d[:, 1])"
+    if dtype.kind in "OT":
+        if holds(shape, np.dtypes.StringDType()):
+            return "make texts another dtype by _astype('T')"
+        return (
+            "make texts another dtype by _astype('U30') if none is longer than 30: longer ones "
+            "would be cut"
+        )
+    number = "f4" if dtype.itemsize < 4 else "f8"
+    if np.can_cast(dtype, number, "same_kind") and holds(shape, number):
+        return f"make it another dtype by _astype({number!r})"
+    return "make it another dtype by _astype"
 
 
 def _tell_what_stays(node: Node, writer: Writer) -> None:
@@ -281,6 +304,35 @@ def _check_not_read(node: Node, target: str, name: str) -> None:
                     f"the view reads {target}, and would find other chunks there once it is "
                     "replaced; save to another place, and rename it when the view is closed"
                 )
+
+
+def _check_keeps(node: Node, target: str, name: str, leaves: Sequence[Leaf]) -> None:
+    """Raise if some fields of a file would replace it, and the others be lost."""
+    place, row = os.path.realpath(target), FORMATS[name]
+    sources = [part.source.root for part in below([node], Part.held) if isinstance(part, Stored)]
+    if row.is_table or not any(_lies_in(source, place) for source in sources):
+        return
+    kept = {leaf.name for leaf in leaves}
+    there = [leaf.name for leaf in described(row.open(target, "r")).leaves]
+    lost = [name for name in dict.fromkeys(there) if name not in kept]
+    if lost and len({*there}) > len(kept):
+        raise ValueError(
+            f"the view has some of the fields of {target}, which it would replace: "
+            f"{listed(lost)} would be lost; save to another path, or save the whole view"
+        )
+
+
+def _lies_in(source: Source, place: str) -> bool:
+    """Whether an array is in a file, or in a file of a folder."""
+    if isinstance(source, H5pySource):
+        path = source.place[0]
+    elif isinstance(source, PackedSource):
+        path = source.zip
+    elif source.path is None:
+        return False
+    else:
+        path = os.fsdecode(source.path)
+    return f"{os.path.realpath(path)}{os.sep}".startswith(place + os.sep)
 
 
 def _check_whole(node: Node) -> None:

@@ -235,6 +235,16 @@ class Guard:
             self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
         self.journal.mark(self.numbers[block], False)
 
+    def left(self) -> str:
+        """Say what the next opening of the file does with what was not done or undone."""
+        if self.journal is None:
+            return ""
+        does = "does the rest" if self.journal.header.way == FINISH else "undoes the write"
+        return (
+            f"; dv.open of the file {does}, too, in any mode, unless dv.recover(path, 'discard') "
+            "comes first, which leaves the file as it is"
+        )
+
     def old(self, block: Block) -> np.ndarray | None:
         """Return what a block held, if the journal has it."""
         if block not in self.slots or self.journal is None:
