@@ -128,6 +128,15 @@ MEANT = "did you mean "
 """How a question about a name begins."""
 
 
+def chained(names: Iterable[str]) -> str:
+    """Return fields inside fields as one writes them behind a view.
+
+    >>> chained(["a", "b", "the c"])
+    ".a.b['the c']"
+    """
+    return "".join(f".{name}" if name.isidentifier() else f"[{name!r}]" for name in names)
+
+
 def _ended(sentence: str, end: str = ".") -> str:
     return sentence if sentence.endswith("?") else f"{sentence}{end}"
 

@@ -773,3 +773,18 @@ def test_long_texts_of_zarr_are_read_in_every_way(tmp_path):
         assert np.asarray(a[key]()).tolist() == np.asarray(texts[key]).tolist()
     assert dv.View(group["a"])[::-1]().tolist() == texts[::-1].tolist()
     assert [b().tolist() for b in a._minibatches(100)][1] == texts[100:200].tolist()
+
+
+def test_a_folder_of_arrays_lists_the_other_files_with_data(tmp_path):
+    np.save(tmp_path / "a.npy", Y)
+    hdf5(tmp_path).rename(tmp_path / "lab.h5")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "notes.txt").write_text("none")
+    d = dv.open(tmp_path)
+    assert d._fields() == ("a",)
+    assert "lab.h5" in repr(d) and "t.csv" in repr(d) and "notes" not in repr(d)
+    with pytest.raises(dv.FieldError, match=r"is a file of its own: dv\.open\('.*t\.csv'\)"):
+        d["t.csv"]
+    with pytest.raises(ValueError, match=r"d\._drop\('lab\.h5', 't\.csv'\)"):
+        d._save(tmp_path / "b.npz")
+    d._drop("lab.h5", "t.csv")._save(tmp_path / "b.npz")

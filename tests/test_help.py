@@ -11,6 +11,7 @@ import pickle
 import pydoc
 import re
 
+import h5py
 import numpy as np
 import pytest
 
@@ -259,6 +260,41 @@ NAMED = {
     "_iloc": "write d[rows], or d[mask]",
     "_frobnicate": "no verb '_frobnicate'$",
 }
+
+
+OF_FILES = {
+    "/a/b c": r"write d\.a\['b c'\]\. The",
+    "a/b c": r"write d\.a\['b c'\]\. The",
+    "a/none": r"no field 'a/none' in [^;]*\. The",
+    "epoch": r"it is d\._meta\['epoch'\]",
+    "create_dataset": r"write d\._set_field\(name, data\), then d\._save\(path\)",
+    "visit": r"write d\._iter_fields\(\)",
+}
+
+
+@pytest.mark.parametrize("name", OF_FILES)
+def test_names_of_files_are_told_with_what_to_write(name):
+    d = dv.View(a={"b c": np.zeros(3)}, x=np.zeros(3), _meta={"": {"epoch": 3}})
+    with pytest.raises(dv.FieldError, match=OF_FILES[name]):
+        d[name]
+
+
+def test_a_field_of_a_file_with_an_underscore_is_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["_x"] = np.zeros(3)
+    d = dv.open(tmp_path / "a.h5")
+    with pytest.raises(AttributeError, match=r"no verb '_x'; the field is d\['_x'\]"):
+        d._x  # noqa: B018
+    assert d["_x"].shape == (3,)
+
+
+def test_a_path_inside_of_a_file_is_told_with_its_field(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["run/x"] = np.zeros(3)
+    with pytest.raises(FileNotFoundError, match=r"dv\.open\('.*a\.h5'\)\.run\.x"):
+        dv.open(f"{tmp_path}/a.h5/run/x")
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: "):
+        dv.open(f"{tmp_path}/none/x")
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -104,7 +104,7 @@ MISTAKES = [
     ("d._petal = 3", "'_petal' | no leading underscore", "d.petal = 3"),
     ("x.shape = (6, 2)", "d._reshape(shape)", "x._reshape(6, 2)"),
     ("x.dtype = 'f4'", "d._astype(dtype)", "x._astype('f4')"),
-    ("d[0].petal = x[0, :2]", "'petal' | ._write( | ._set_field(", "d[0]._field('petal')._write([1, 2])"),
+    ("d[0].petal = x[0, :2]", "'petal' | [...] = other | ._set_field(", "d[0]._field('petal')._write([1, 2])"),
     ("del d.petal", "'petal' | _select()", "d._select('target')"),
     # --- making a view
     ("dv.View(X, y)", "got 2 | dv.View(input=X, target=y)", "dv.View(input=X, target=y)"),
@@ -363,6 +363,9 @@ def test_the_advice_for_a_name_of_another_library_works(name, tmp_path):
         "data": a[:, 0].copy(), "space": dv.spaces.VectorSpace(1),
     }  # fmt: skip
     np.savez(known["path"], a)
+    if "_append" in text:
+        np.save(tmp_path / "grown.npy", a)
+        known |= {"d": dv.open(tmp_path / "grown.npy", "r+"), "rows": a}
     known |= next((other for part, other in OTHERS.items() if part in text), {})
     for line in lines_of(text):
         exec("for row in d: pass" if line.startswith("for ") else line, known)

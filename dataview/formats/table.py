@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from dataview.errors import hint, unknown_option, warn
+from dataview.errors import chained, hint, unknown_option, warn
 from dataview.formats import advice
 from dataview.formats.arrays import (
     has_arrays,
@@ -367,8 +367,20 @@ def recognised(path: str) -> Format:
             if found.magic and start.startswith(found.magic):
                 return found
     elif not os.path.exists(path) and os.path.splitext(path)[1] == "":
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        raise FileNotFoundError(errno.ENOENT, _why_missing(path), path)
     raise _not_opened(path, path)
+
+
+def _why_missing(path: str) -> str:
+    """Say that there is no file, or that the path goes on inside of one: its fields are below."""
+    file, inside = path, list[str]()
+    while file and not os.path.exists(file):
+        file, _, name = file.rpartition("/")
+        inside.insert(0, name)
+    told = os.strerror(errno.ENOENT)
+    if not os.path.isfile(file):
+        return told
+    return f"{told}; what is inside of a file are its fields: dv.open({file!r}){chained(inside)}"
 
 
 def _not_opened(path: str, given: str) -> ValueError:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import warn
+from dataview.errors import chained, warn
+from dataview.plan.build import field
+from dataview.plan.node import Node
 
 INSTEAD = {
     "abs": "abs(d)",
@@ -21,6 +23,7 @@ INSTEAD = {
     "as_tensor": "d._to_torch()",
     "asarray": "np.asarray(d)",
     "assign": "d._set_field(name, data)",
+    "asstr": "d._astype('T')",
     "at": "d[rows], or d[mask]",
     "attrs": "d._meta",
     "batch": "d._minibatches(batch_size)",
@@ -49,6 +52,8 @@ INSTEAD = {
     "count": "d._size()",
     "cov": "np.cov(d, rowvar=False)",
     "cpu": "d()",
+    "create_dataset": "d._set_field(name, data), then d._save(path)",
+    "create_group": "d._set_field(name, dv.View(a=data)), then d._save(path)",
     "cumprod": "np.cumprod(d)",
     "cumsum": "np.cumsum(d)",
     "data": "d()",
@@ -129,6 +134,7 @@ INSTEAD = {
     "long": "d._astype(int)",
     "materialize": "d()",
     "matmul": "d @ other",
+    "maxshape": "d._append(rows)",
     "memoize": "d._cached(bytes)",
     "merge": "d._join(other, on=name)",
     "metadata": "d._meta",
@@ -161,6 +167,8 @@ INSTEAD = {
     "remove_columns": "d._drop(name)",
     "rename_column": "d._rename(old='new')",
     "rename_columns": "d._rename(old='new')",
+    "require_dataset": "d._set_field(name, data), then d._save(path)",
+    "resize": "d._append(rows)",
     "result": "d()",
     "rolling": "d._windows(size)",
     "round": "np.round(d)",
@@ -205,12 +213,15 @@ INSTEAD = {
     "tofile": "d._save(path)",
     "tolist": "d().tolist()",
     "trace": "np.trace(d)",
+    "tree": "print(d)",
     "train_test_split": "d._split([0.8], seed=0)",
     "unsqueeze": "d[:, None]",
     "update": "d._set_field(name, data)",
     "value_counts": "d._counts()",
     "values": "d()",
     "view": "d._reshape(shape)",
+    "visit": "d._iter_fields()",
+    "visititems": "d._iter_fields()",
     "where": "np.where(mask, d, other)",
     "with_column": "d._set_field(name, data)",
     "with_columns": "d._set_field(name, data)",
@@ -246,6 +257,8 @@ def advice_of_verb(name: str, fields: Iterable[str]) -> str:
     >>> advice_of_verb("_age", {"age"}), advice_of_verb("_clip", ())
     ('fields have no leading underscore: did you mean .age?', 'write np.clip(d, low, high)')
     """
+    if name in fields:
+        return f"the field is d[{name!r}]"
     if name[1:] in fields:
         return f"fields have no leading underscore: did you mean .{name[1:]}?"
     return advice(name, {})
@@ -264,13 +277,26 @@ def inside(name: str, fields: Iterable[str]) -> str:
     return f"write d{found}; dv.View(x=d{found}) gives it a name of its own"
 
 
+def advice_of_field(name: str, node: Node, verbs: Mapping[str, Any]) -> str:
+    """Return what to write instead of a field that is none: also a path in a file, and metadata."""
+    inner, steps = node, [step for step in name.split("/") if step]
+    for step in steps if "/" in name else ():
+        if step not in inner.fields:
+            return ""
+        inner = field(inner, step)
+    if inner is not node:
+        return f"write d{chained(steps)}"
+    told = f"it is d._meta[{name!r}]" if name in node.meta else ""
+    return advice(name, verbs) or told or inside(name, node.fields)
+
+
 def adding(name: str) -> str:
     """Return what to write for data that are assigned to a field that is not there.
 
     >>> adding("pred")
-    "d._set_field('pred', data) adds it"
+    "d._set_field('pred', data) adds it to the view, and to no file"
     """
-    return _ASSIGNED.get(name, f"d._set_field({name!r}, data) adds it")
+    return _ASSIGNED.get(name, f"d._set_field({name!r}, data) adds it to the view, and to no file")
 
 
 def renaming(new: Any) -> str:

@@ -570,7 +570,7 @@ def _assign(view: View, name: str, value: Any) -> None:
         if view._state[3] is not None:
             raise TypeError(
                 f"a view assigned to a field re-points it, and {name!r} here would vanish with "
-                f"the part it is set on; ._field({name!r})._write(other) writes the data, and on a "
+                f"the part it is set on; part[{name!r}][...] = other writes the data, and on a "
                 f"part that has a name, part._set_field({name!r}, other) re-points the field"
             )
         if name not in node_of(view).fields:
@@ -604,13 +604,8 @@ def _no_field(view: View, name: str, advice: str = "") -> Exception:
     reason = node.fields.lost.get(name)
     if declare.is_unknown(node):
         reason = "is unknown until a sample has been read; write d = d._probe() to read one"
-    error = unknown_field(
-        name,
-        node.fields,
-        show.title(node),
-        reason,
-        advice or hints.advice(name, vars(View)) or hints.inside(name, node.fields),
-    )
+    meant = advice or hints.advice_of_field(name, node, vars(View))
+    error = unknown_field(name, node.fields, show.title(node), reason, meant)
     error.name, error.obj = name, view
     return error
 

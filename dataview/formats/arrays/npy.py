@@ -66,6 +66,9 @@ def objects_in(file: Any) -> ArraySource:
 
 SUFFIX = ".npy"
 
+OTHERS = (".npz", ".h5", ".hdf5", ".zarr", ".mat", ".nc", ".csv", ".tsv", ".parquet", ".feather")
+"""Suffixes of data that open by themselves, and that a folder of arrays has not as fields."""
+
 
 def has_arrays(path: str) -> bool:
     """Whether a folder has an array in it, or in one of its subfolders, or was saved."""
@@ -82,6 +85,10 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
     opening = Opening(path, claim)
     parts: dict[str, Node | str] = {}
     for name, place in _files(path):
+        if not name.endswith(SUFFIX):
+            parts[name] = f"is a file of its own: dv.open({place!r})"
+            continue
+        name = name.removesuffix(SUFFIX)
         try:
             source = open_npy(place, mode)
         except ValueError as error:
@@ -97,7 +104,7 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
 
 
 def _files(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each array, with '/' for each folder, and its path.
+    """Yield the name of each array or file of arrays, with '/' for each folder, and its path.
 
     A link to a folder above it is not followed.
     """
@@ -106,8 +113,8 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
         start, folder, above = waiting.pop()
         for entry in _entries(folder):
             place = os.path.realpath(entry.path)
-            if _is_array(entry):
-                yield start + entry.name.removesuffix(SUFFIX), entry.path
+            if _is_array(entry) or entry.name.lower().endswith(OTHERS):
+                yield start + entry.name, entry.path
             elif entry.is_dir() and place not in above and len(above) <= DEEPEST:
                 waiting.append((f"{start}{entry.name}/", entry.path, (*above, place)))
 
