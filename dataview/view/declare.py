@@ -321,7 +321,8 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
 def freeze(node: Node) -> Node:
     """Return a read-only copy of a node's data in memory, with its fields."""
     node = with_lengths(node)
-    parts = [part for part in below([node], Node.attached) if not isinstance(part, Record)]
+    own = (Record, Ragged)  # ragged rows are copied as such below
+    parts = [part for part in below([node], Node.attached) if not isinstance(part, own)]
     data = dict(zip(map(id, parts), evaluate_all(parts), strict=True))
 
     def frozen(part: Node, old: Node) -> Node:
