@@ -5,6 +5,9 @@ The examples on the pages are run by doctest.
 
 from __future__ import annotations
 
+import ast
+import doctest
+import importlib
 import inspect
 import re
 
@@ -12,7 +15,7 @@ import pytest
 
 import dataview as dv
 from benchmarks import plots
-from package import ROOT, verbs
+from package import PACKAGE, ROOT, verbs
 
 GRAMMAR = (ROOT / "doc" / "grammar.rst").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "doc" / "reference.rst").read_text(encoding="utf-8")
@@ -133,3 +136,19 @@ def test_each_plot_is_drawn_from_the_table_above_it():
 
 def test_the_readme_has_its_two_commands():
     assert re.findall(r"^    (python3 .+)$", README, re.M) == COMMANDS
+
+
+def test_the_examples_of_every_docstring_are_run():
+    parse, find = doctest.DocTestParser().get_examples, doctest.DocTestFinder().find
+    written, run = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        place = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(place).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                written |= {each.source for each in parse(ast.get_docstring(node) or "")}
+        if path.stem != "__main__":
+            tests = find(importlib.import_module(name), name)
+            run |= {each.source for test in tests for each in test.examples}
+    assert len(written) > 400
+    assert written <= run, sorted(written - run)
