@@ -286,6 +286,10 @@ class Source(ABC):
         return root
 
 
+MOST_TIMES = 4
+"""A block may be so much larger than others to hold a whole chunk."""
+
+
 def whole_chunks(source: Source, index: Index, axis: int, step: int) -> int:
     """Return about how many steps along an axis of a view a block has: no chunk is in two blocks.
 
@@ -297,7 +301,7 @@ def whole_chunks(source: Source, index: Index, axis: int, step: int) -> int:
         ((_, way),) = map_.strides
         if not (map_.offset + (way < 0)) % chunk:
             size = source.dtype.itemsize * math.prod(index.shape) // max(1, index.shape[axis])
-            is_small = chunk <= step or chunk * size <= sizes.file_bytes
+            is_small = chunk <= step or chunk * size <= MOST_TIMES * sizes.file_bytes
             return max(1, step // chunk) * chunk if is_small else step
     return step
 

@@ -589,7 +589,7 @@ def _attribute(view: View, name: str) -> Any:
     if name.startswith("_"):
         if name.startswith("__"):  # protocols ask all the time
             raise unknown_verb(name, ())
-        raise unknown_verb(name, dir(View), hints.advice_of_verb(name, node_of(view).fields))
+        raise unknown_verb(name, dir(View), hints.advice_of_verb(name, face.asked(view).fields))
     whole = face.asked(view)
     if name not in whole.fields:
         if name in _PROTOCOL:

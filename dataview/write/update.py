@@ -104,9 +104,8 @@ class Update:
         """
         axis, step = cut
         shape = known_shape(change.target)
-        is_in_chunks = (
-            max(change.source.chunk_shape, default=change.source.chunk_rows) > 1
-        )  # of which each is written once
+        chunk = max(change.source.chunk_shape, default=change.source.chunk_rows)
+        is_in_chunks = chunk > 1  # of which each is written once
         if not shape or is_in_chunks or not (in_windows or change.where.is_box):
             return cut
         size = max(1, step * (nbytes_of(change.target) or 0) // max(1, shape[axis]))
