@@ -18,7 +18,7 @@ import dataview as dv
 import files
 from children import printed
 from dataview.formats import FORMATS, handles, overview
-from dataview.formats.table import ABILITIES
+from dataview.formats.catalogue import ABILITIES
 from dataview.index import gather, slabs
 from dataview.index.sizes import sizes
 from dataview.sources import Source

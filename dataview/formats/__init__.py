@@ -7,6 +7,7 @@ The library of a format is imported when a file is opened.
 """
 
 from dataview.formats.arrays import H5pySource, ZarrSource
+from dataview.formats.catalogue import FORMATS, Format, matching, opened, recover, saved_as
 from dataview.formats.computed import computed_once
 from dataview.formats.growing import append, one_at_a_time
 from dataview.formats.handles import check_access, close
@@ -16,7 +17,6 @@ from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
 from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
-from dataview.formats.table import FORMATS, Format, matching, opened, recover, saved_as
 from dataview.formats.tables import node_of_column, node_of_table
 from dataview.write import Recovery
 

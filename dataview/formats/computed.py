@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from dataview.cache import make_or_load, path_of
+from dataview.formats.catalogue import opened
 from dataview.formats.saving import save
-from dataview.formats.table import opened
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import deterministic

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import ReadOnlyError, unknown_field
-from dataview.formats.layout import Leaf
+from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.passes import Key, Passes, without_streams
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.build import field, record, stored, with_fields

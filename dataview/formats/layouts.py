@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dataview.errors import hint, unknown_option
+from dataview.formats.catalogue import FORMATS, Format, named, opened, recognised
 from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.parts import (
     PARTS_OPTIONS,
@@ -24,7 +25,6 @@ from dataview.formats.parts import (
     place_of,
     text_of_saved,
 )
-from dataview.formats.table import FORMATS, Format, named, opened, recognised
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 from dataview.sources import Place, is_url, local_path, shown

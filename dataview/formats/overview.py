@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataview.formats.table import ABILITIES, FORMATS, Format
+from dataview.formats.catalogue import ABILITIES, FORMATS, Format
 
 
 def overview() -> str:

@@ -13,9 +13,9 @@ import numpy as np
 from dataview.compute import replacing
 from dataview.errors import error_at, hint, listed, unknown_option, warn
 from dataview.formats.arrays import H5pySource, PackedSource, ZarrSource
+from dataview.formats.catalogue import FORMATS, recover, saved_as
+from dataview.formats.field_tree import Described, Leaf, described
 from dataview.formats.handles import claimed, is_claimed
-from dataview.formats.layout import Described, Leaf, described
-from dataview.formats.table import FORMATS, recover, saved_as
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.passes import Passes, chunk_of, without_streams
 from dataview.index import is_integer

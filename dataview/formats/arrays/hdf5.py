@@ -21,8 +21,8 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
+from dataview.formats.field_tree import NAME, restored_record
 from dataview.formats.handles import Claim
-from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import open_regular

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview.formats.contents import DEEPEST, nested, with_arrays
+from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
 from dataview.formats.handles import Claim
-from dataview.formats.layout import LONGEST_TEXT, NAME, restored
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import (

@@ -24,8 +24,8 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
+from dataview.formats.field_tree import NAME, restored_record
 from dataview.formats.handles import Claim, OpenFile
-from dataview.formats.layout import NAME, restored_record
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node

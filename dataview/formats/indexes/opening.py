@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import unknown_option
+from dataview.formats.catalogue import opened
 from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.indexes import items
 from dataview.formats.indexes.getters import LastCopies, content, getter_of
@@ -18,7 +19,6 @@ from dataview.formats.indexes.labels import in_label_order, label_columns, label
 from dataview.formats.indexes.places import Addresses, Place, Places, params_text
 from dataview.formats.media.folders import walked
 from dataview.formats.media.rows import LookedUp
-from dataview.formats.table import opened
 from dataview.index import identity
 from dataview.plan.build import field, record, stored
 from dataview.plan.fields import read_only_meta

@@ -9,8 +9,8 @@ from typing import Any
 
 from dataview.errors import warn
 from dataview.formats.contents import described, tree
+from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim
-from dataview.formats.layout import NAME
 from dataview.formats.media import images, plain, sounds
 from dataview.formats.media import manifest as manifests
 from dataview.formats.media.decoders import (

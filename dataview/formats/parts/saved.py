@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dataview.formats.layout import LONGEST_TEXT, NAME, restored
+from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
 from dataview.plan.node import Node
 from dataview.sources import (
     Place,

@@ -21,7 +21,7 @@ import numpy as np
 
 from dataview.errors import import_library
 from dataview.formats.arrays import check_texts
-from dataview.formats.layout import (
+from dataview.formats.field_tree import (
     NAME,
     Leaf,
     lengths_of_parts,

@@ -15,7 +15,7 @@ import numpy as np
 
 from dataview.compute import evaluate, making_together
 from dataview.errors import shortened
-from dataview.formats.layout import Leaf, masks_of_entries
+from dataview.formats.field_tree import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
 from dataview.plan.build import keyed
 from dataview.plan.gaps import MASK_OF, present_in

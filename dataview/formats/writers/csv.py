@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import making_together
 from dataview.errors import shortened, warn
-from dataview.formats.layout import Leaf, masked_places
+from dataview.formats.field_tree import Leaf, masked_places
 from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import warn
-from dataview.formats.layout import Leaf
+from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import (
     Columns,

@@ -15,7 +15,7 @@ from dataview.compute import (
     rows_of_request,
     table_of,
 )
-from dataview.formats.layout import Leaf
+from dataview.formats.field_tree import Leaf
 from dataview.index import block_index, compose, identity
 from dataview.index.interrupts import held_interrupt
 from dataview.index.progress import begin

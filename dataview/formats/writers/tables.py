@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import import_library, shortened, warn
-from dataview.formats.layout import Leaf
+from dataview.formats.field_tree import Leaf
 from dataview.formats.tables import TABLE_META
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out
