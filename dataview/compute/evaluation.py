@@ -64,7 +64,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Node, Shape
 from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.places import operand_index
 from dataview.plan.symbols import Deferred, check_bound
@@ -283,11 +283,18 @@ def _reshaped(
     if rows is not None:
         return (yield node.node, rows).reshape(index.shape)
     shape = known_shape(node)
-    if 2 * size_of(index.shape) < size_of(shape):
+    if not _takes_all(index, shape):
         return (yield node.node, compose(node.index, index))
-    # All of the elements take less time than to say of each where it lies.
+    # Read in their order, as before a transpose, they need nobody to say where each of them lies.
     found = gather.read((yield node.node, None).reshape(shape), index)
     return np.array(found) if aliases(node.node) else found
+
+
+def _takes_all(index: Index, shape: Shape) -> bool:
+    """Whether an index takes each element of a shape once, in whatever order."""
+    used = {axis for map_ in index.maps for axis in axes_of(map_)}
+    is_repeated = any(n > 1 and axis not in used for axis, n in enumerate(index.shape))
+    return index.is_box and not is_repeated and size_of(index.shape) == size_of(shape)
 
 
 def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
