@@ -165,15 +165,17 @@ def joined(parts: list[Any], axis: int) -> Any:
     """Return batches one after the other along an axis."""
     if len(parts) == 1:
         return parts[0]
-    if any(map(is_sparse, parts)):
-        return _scipy_sparse().hstack(parts, format="csr")
     own = parts[0].dtype
     found: Any
-    if not any(map(is_node, parts)):
+    if set(map(type, parts)) == {np.ndarray}:
         found = np.concatenate(parts, axis)
-    else:
+    elif any(map(is_sparse, parts)):
+        return _scipy_sparse().hstack(parts, format="csr")
+    elif any(map(is_node, parts)):
         nodes = [part if is_node(part) else stored(ArraySource(part), False) for part in parts]
         found = layout.moved(concat([layout.moved(node, axis, 0) for node in nodes]), 0, axis)
+    else:
+        found = np.concatenate(parts, axis)
     return found if found.dtype == own else _computed(_astype(own), found)  # in native order
 
 

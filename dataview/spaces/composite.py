@@ -345,24 +345,26 @@ def _side_by_side(source: CompositeSpace, target: VectorSpace, asked: Space, how
             raise no_conversion(source, target, why)
     wanted = [target.replaced(dim=space.get_total_dimension()) for space in found]
     steps = [step_between(*pair, how) for pair in zip(found, wanted, strict=True)]
+    joined = _joining(source, steps, 1, asked)
+    return lambda batch: as_vectors(joined(batch), target, how)
+
+
+def _joining(source: CompositeSpace, steps: list[Step], axis: int, asked: Space) -> Step:
+    """Return the step from several parts to what is made of each, joined along an axis."""
+    is_flat = not any(isinstance(part, (CompositeSpace, NullSpace)) for part in source)
 
     def joined(batch: Any) -> Any:
-        flat = zip(steps, parts_of(source, batch), strict=True)
-        parts = _alike([step(part) for step, (_, part) in flat], source, asked)
-        return as_vectors(batches.joined(parts, 1), target, how)
+        flat = batch if is_flat else [part for _, part in parts_of(source, batch)]
+        parts = [step(part) for step, part in zip(steps, flat, strict=True)]
+        if len({part.dtype for part in parts}) > 1:
+            dtypes = " and ".join(dict.fromkeys(str(part.dtype) for part in parts))
+            raise TypeError(
+                f"the components of {source!r} are {dtypes}; say by dtype= which of them {asked!r} "
+                "is to hold"
+            )
+        return batches.joined(parts, axis)
 
     return joined
-
-
-def _alike(parts: list[Any], source: CompositeSpace, target: Space) -> list[Any]:
-    """Return parts that are to be joined, or raise unless they have one dtype."""
-    if len({part.dtype for part in parts}) > 1:
-        dtypes = " and ".join(dict.fromkeys(str(part.dtype) for part in parts))
-        raise TypeError(
-            f"the components of {source!r} are {dtypes}; say by dtype= which of them {target!r} "
-            "is to hold"
-        )
-    return parts
 
 
 @converts(VectorSpace, CompositeSpace)
@@ -420,14 +422,7 @@ def _one_image(source: CompositeSpace, target: ConvSpace, how: How) -> Step:
     if images is None:
         return _by_vectors(source, target, source, how)
     steps = [step_between(image, _like(image, target), how) for image in images]
-    axis = target.axes.index("c")
-
-    def joined(batch: Any) -> Any:
-        flat = zip(steps, parts_of(source, batch), strict=True)
-        parts = _alike([step(part) for step, (_, part) in flat], source, target)
-        return batches.joined(parts, axis)
-
-    return joined
+    return _joining(source, steps, target.axes.index("c"), target)
 
 
 @converts(ConvSpace, CompositeSpace)
