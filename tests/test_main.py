@@ -187,7 +187,7 @@ def test_columns_of_equal_values():
 def test_an_unknown_command():
     process = run("dmo")
     assert process.returncode == 2
-    assert "invalid choice: 'dmo'" in process.stderr
+    assert "'dmo' is no command; did you mean 'demo'?" in process.stderr
 
 
 def test_a_file_where_a_folder_is_asked_for(tmp_path):
