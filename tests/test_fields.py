@@ -745,7 +745,7 @@ def test_replacing_changes_only_the_view_it_is_made_on(x, d):
 def test_replacing_on_a_part_is_refused(x, d):
     before = x.copy()
     other = dv.View(np.ones((2, 4)))
-    with pytest.raises((TypeError, ValueError), match=r"(?s)_write.*_set_field|_set_field.*_write"):
+    with pytest.raises((TypeError, ValueError), match=r"\[\.\.\.\] = other.*_set_field"):
         d[0:2].input = other
     assert_same(x, before)
     d[0:2, "input"] = other
