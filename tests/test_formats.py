@@ -19,7 +19,7 @@ import files
 from children import printed
 from dataview.formats import FORMATS, handles, overview
 from dataview.formats.catalogue import ABILITIES
-from dataview.index import gather, slabs
+from dataview.index import Affine, gather, slabs
 from dataview.index.sizes import sizes
 from dataview.sources import Source
 from files import X, Y
@@ -297,6 +297,43 @@ def test_each_chunk_is_read_once_for_an_epoch_of_a_chunk_permutation():
     assert sum(read) == 500 and max(read) > 8
     assert len([*view._loader(8, sampler="permutation")]) == 63
     assert sum(read[-63:]) == 500 and max(read[-63:]) == 8
+
+
+class Noting(Source):
+    """A store that notes from where to where it is read; an array of rows tells no end."""
+
+    shape, dtype = ROWS.shape, ROWS.dtype
+
+    def __init__(self):
+        self.read_so = []
+
+    def read(self, index, memo):
+        first = index.maps[0]
+        self.read_so.append((first.offset, index.shape[0]) if isinstance(first, Affine) else None)
+        return np.array(gather.read(ROWS, index))
+
+
+@pytest.mark.parametrize("wrapped", [lambda v: v, lambda v: v[:, ::2], lambda v: v * 2])
+def test_rows_by_number_that_follow_each_other_are_read_as_a_run(wrapped):
+    source = Noting()
+    view, whole = wrapped(dv.View(source)), wrapped(ROWS)
+    for number, batch in enumerate(view._loader(100)):
+        np.testing.assert_array_equal(batch(), whole[100 * number :][:100])
+    assert source.read_so == [(start, 100) for start in range(0, 500, 100)]
+    for rows in ([7], [7, 8, 9], [7, 9], [9, 8], [7, 7, 9], [9, 8, 11]):
+        source.read_so.clear()
+        rows = np.array(rows, int)
+        np.testing.assert_array_equal(view[rows](), whole[rows])
+        is_run = (np.diff(rows) == 1).all()
+        assert source.read_so == [(7, len(rows)) if is_run else None]
+
+
+def test_a_store_without_chunks_is_read_in_those_of_the_sampler():
+    source = Noting()
+    sampler = dv.samplers.chunk_permutation(pool=2, rows=50)
+    for batch in dv.View(source)._loader(10, sampler=sampler):
+        batch()
+    assert len(source.read_so) == 5
 
 
 @pytest.mark.parametrize("workers", [0, 3])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -29,6 +29,7 @@ from dataview.index import (
     compose,
     gather,
     identity,
+    in_a_run,
     is_identity,
     numbers_of,
     renamed,
@@ -207,10 +208,17 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     source = node.source
     if source.memory is not None or (source.shares and source.together is None):
         return None
-    read = _shown(source, lambda rows: read_from(source, rows_index(source.shape, rows), {})[()])
+    read = _shown(
+        source, lambda rows: read_from(source, _index_in(source, source.shape, rows), {})[()]
+    )
     if source.together is None:
         return read
     return lambda rows: read(rows) if _are_few(rows) else PLAN
+
+
+def _index_in(source: Source, shape: Sequence[int], rows: Rows) -> Index:
+    """Return the index of rows of a source; rows by number are new data, so never of its memory."""
+    return rows_index(shape, rows if source.shares else in_a_run(rows))
 
 
 def _are_together(parts: Mapping[str, Any]) -> bool:
@@ -316,7 +324,7 @@ def _of_columns(evaluate: Evaluate, node: Node, columns: Index) -> Taker | None:
         source = node.source
 
         def read(rows: Rows) -> Any:
-            return source.read(compose(columns, rows_index(columns.shape, rows)), {})[()]
+            return source.read(compose(columns, _index_in(source, columns.shape, rows)), {})[()]
 
         return _shown(source, read)
     if isinstance(node, Elementwise):

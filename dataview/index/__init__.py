@@ -36,13 +36,22 @@ from dataview.index.algebra import (
 from dataview.index.keys import NO_KEY, Written, is_integer, parse, plain_index, without_names
 from dataview.index.overlap import are_apart
 from dataview.index.permutation import Draws, Permutation, words
-from dataview.index.rows import Rows, as_array, numbers_of, row_key, rows_at, rows_index, rows_then
+from dataview.index.rows import (
+    Rows,
+    as_array,
+    in_a_run,
+    numbers_of,
+    row_key,
+    rows_at,
+    rows_index,
+    rows_then,
+)
 
 __all__ = [
-    "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index", "Map",
-    "Permutation", "Rows", "Written", "are_apart", "as_array", "axes_of", "axis_index",
-    "block_index", "boxed", "compose", "extend", "extent", "gather", "identity", "is_endless",
-    "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse", "plain_index",
-    "positions", "renamed", "renumbered", "row_key", "rows_at", "rows_index", "rows_then",
-    "shares_axes", "shifted", "whole_axes", "without_names", "words",
+    "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index",
+    "Map", "Permutation", "Rows", "Written", "are_apart", "as_array", "axes_of", "axis_index",
+    "block_index", "boxed", "compose", "extend", "extent", "gather", "identity", "in_a_run",
+    "is_endless", "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse",
+    "plain_index", "positions", "renamed", "renumbered", "row_key", "rows_at", "rows_index",
+    "rows_then", "shares_axes", "shifted", "whole_axes", "without_names", "words",
 ]  # fmt: skip

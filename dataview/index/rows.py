@@ -45,6 +45,20 @@ def as_array(rows: range | np.ndarray) -> np.ndarray:
     return rows if isinstance(rows, np.ndarray) else np.arange(rows.start, rows.stop, rows.step)
 
 
+def in_a_run(rows: Rows) -> Rows:
+    """Return rows as a range if they are numbers that follow each other, which is read in one go.
+
+    >>> in_a_run(np.array([4, 5, 6])), in_a_run(np.array([4, 6, 6]))
+    (range(4, 7), array([4, 6, 6]))
+    """
+    if not isinstance(rows, np.ndarray) or rows.ndim != 1 or not len(rows):
+        return rows
+    start, stop = int(rows[0]), int(rows[-1]) + 1
+    if stop - start != len(rows) or not (rows[1:] - rows[:-1] == 1).all():
+        return rows
+    return range(start, stop)
+
+
 def rows_index(shape: Sequence[int], rows: Rows) -> Index:
     """Return the index of rows of a source of this shape, whole on the other axes.
 

@@ -16,11 +16,10 @@ from dataview.plan.walk import below
 from dataview.sources import Source
 
 
-def has_chunks(node: Node) -> bool:
-    """Whether rows of a node are read from stores by chunks, and are the same each time."""
+def may_be_kept(node: Node) -> bool:
+    """Whether rows of a node are read from a store, and are the same each time."""
     parts = below([node])
-    stores = [part.source for part in parts if isinstance(part, Stored)]
-    is_read = any(source.chunk_rows > 1 for source in stores)
+    is_read = any(isinstance(part, Stored) and part.source.memory is None for part in parts)
     return is_read and all(part.deterministic for part in parts)
 
 

@@ -12,7 +12,7 @@ from dataview.compute import reader_of, rows_of
 from dataview.exchange import object_node
 from dataview.index import gather, parse
 from dataview.loader import ragged
-from dataview.loader.chunks import KeptChunks, has_chunks
+from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Attached
@@ -40,7 +40,7 @@ def reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.nd
     named = {name: reader(part, chunks) for name, part in _beside(node, own).items()}
     if not named:
         read = reader_of(own)
-        return KeptChunks(own, read, *chunks) if chunks and has_chunks(own) else read
+        return KeptChunks(own, read, *chunks) if chunks and may_be_kept(own) else read
     return lambda rows: {
         OWN: rows_of(own, rows),
         **{name: read(rows) for name, read in named.items()},

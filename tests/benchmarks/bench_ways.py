@@ -92,8 +92,8 @@ READING = {
 }
 """Each way of asking for rows, and what NumPy does for the same."""
 
-FILE = ("f[k]", "f[ks]", "f[100:356]")
-"""Rows of a file: in any order, in ascending order, and a run of them."""
+FILE = ("f[k]", "f[ks]", "f[100:356]", "f[run]")
+"""Rows of a file: in any order, in ascending order, and a run of them, once by number."""
 
 COLUMNS = ("[:, ::2]", "[:, 5:12]", "[:, cols]")
 """Columns of them, which should cost little more than the rows alone."""
@@ -174,6 +174,7 @@ def files() -> None:
         path = Path(folder) / "a.npy"
         np.save(path, draw.normal(size=(ROWS * 25, 128)).astype("f4"))
         names = {"f": dv.open(path), "k": k, "ks": np.sort(k), "cols": [3, 100, 7, 50]}
+        names["run"] = np.arange(100, 356)
         print(heading("Columns of 256 rows of a file of 100,000 x 128 float32"))
         for rows in FILE:
             ways = [f"``{rows}()``", *(f"``{rows}{columns}()``" for columns in COLUMNS)]
