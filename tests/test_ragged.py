@@ -381,8 +381,13 @@ def filled_up(model, value, widths, side="right", cut=None):
 def test_padding_fills_each_row_up(kind, data, lengths):
     model = shaped_rows(kind, lengths)
     view = made(kind, model)
-    with mock.patch.object(padding, "LONG", data.draw(st.sampled_from([padding.LONG, 0]))):
+    limits = {name: data.draw(st.sampled_from([getattr(padding, name), 0])) for name in LIMITS}
+    with mock.patch.multiple(padding, **limits):
         check_padding(data, view, model)
+
+
+LIMITS = ("LONG", "BESIDE")
+"""The limits of the ways to fill up rows; 0 leaves one way out."""
 
 
 def check_padding(data, view, model):

@@ -63,14 +63,19 @@ class Layout:
         if isinstance(rows, range) and rows.step == 1:
             return self._run(rows)
         numbers = as_array(rows)
-        starts = self.offsets[numbers]
-        sizes = self.offsets[numbers + 1] - starts
+        starts, sizes = self.spans(numbers)
         offsets = _offsets(sizes)
         places = np.arange(offsets[-1])
         starts -= offsets[:-1]
         places += starts.repeat(sizes)
         shapes = None if self.shapes is None else self.shapes[numbers]
         return places, Layout(offsets, shapes, self.axes)
+
+    def spans(self, rows: range | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the values of some rows begin, and how many they are."""
+        numbers = as_array(rows)
+        starts = self.offsets[numbers]
+        return starts, self.offsets[numbers + 1] - starts
 
     def _run(self, rows: range) -> tuple[range, Layout]:
         if not rows:
@@ -210,6 +215,52 @@ def _frozen(layout: Layout) -> Layout:
     if layout.shapes is not None:
         layout.shapes.setflags(write=False)
     return layout
+
+
+def lined_up(
+    values: np.ndarray, starts: np.ndarray, sizes: np.ndarray, width: int, fill: Any, at_end: bool
+) -> np.ndarray:
+    """Return parts of values in memory as rows of a width, which are filled up; none is longer.
+
+    A row is copied with whatever stands beside its part, which takes less time than to take each
+    value by its place.
+
+    >>> lined_up(np.arange(6), np.array([4, 0]), np.array([2, 1]), 3, -1, at_end=False)
+    array([[ 4,  5, -1],
+           [ 0, -1, -1]])
+    """
+    first = starts + sizes - width if at_end else starts
+    inside = np.maximum(first, 0) if at_end else np.minimum(first, len(values) - width)
+    shape = (len(values) - width + 1, width, *values.shape[1:])
+    steps = (values.strides[0], *values.strides)
+    found: np.ndarray = np.ndarray(shape, values.dtype, values, 0, steps)[inside]
+    rooms = np.arange(width)
+    beside = rooms < (width - sizes)[:, None] if at_end else rooms >= sizes[:, None]
+    for row in (inside != first).nonzero()[0].tolist():  # at an end of the values
+        part = slice(starts[row], starts[row] + sizes[row])
+        found[row, ~beside[row]] = values[part]
+    np.copyto(found, fill, where=beside.reshape(*beside.shape, *[1] * (values.ndim - 1)))
+    return found
+
+
+def fill_rooms(
+    rooms: np.ndarray, values: np.ndarray, layout: Layout, fill: Any, at_end: bool, cut: str | None
+) -> None:
+    """Write rows into rooms, one after the other; of longer rows the side `cut` is left out."""
+    axes, tail = len(layout.axes), values.shape[1:]
+    room_shape, ends = rooms.shape[1 : 1 + axes], pairwise(layout.offsets.tolist())
+    for room, (start, stop), shape in zip(rooms, ends, layout.lengths().tolist(), strict=True):
+        row = values[start:stop].reshape(*shape, *tail)
+        if cut is not None:
+            row = row[_corner(shape, room_shape, cut == "left")]
+        room[...] = fill  # a room at a time, which is in the cache then
+        room[_corner(room_shape, row.shape[:axes], at_end)] = row
+
+
+def _corner(shape: Sequence[int], part: Sequence[int], at_end: bool) -> tuple[slice, ...]:
+    """Return the key of a part of an array that lies at the beginning of each axis, or its end."""
+    sides = zip(shape, part, strict=True)
+    return tuple([slice(max(0, n - own), n) if at_end else slice(own) for n, own in sides])
 
 
 def as_objects(values: np.ndarray, layout: Layout) -> np.ndarray:

@@ -31,6 +31,7 @@ from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples import (
     Dropped,
@@ -192,9 +193,15 @@ class Assembly:
             keys = random_keys("transform", self.seed, number, 0, len(self.steps))
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
-            readers = {name: reader(node, self.chunks) for name, node in parts.items()}
+            readers = {name: self._reader(name, node) for name, node in parts.items()}
             found = self._epochs[number] = _Epoch(parts, readers, keys)
         return found
+
+    def _reader(self, name: str, node: Node) -> Callable[[np.ndarray], Any]:
+        """Return the function that reads rows of a part; those to be filled up are read later."""
+        if self._pads and name in self._pads and isinstance(node, Ragged):
+            return node.rows
+        return reader(node, self.chunks)
 
     def _read(self, task: Task, names: Collection[str] | None = None) -> Any:
         """Return the rows of all parts, or of those named, read together."""

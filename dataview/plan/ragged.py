@@ -59,7 +59,7 @@ FEW_ROWS = 1 << 12
 class Ragged(Sampled):
     """The rows of `layout` that `index` has, whose values are among those of the node below."""
 
-    __slots__ = ("index", "laid", "layout")
+    __slots__ = ("index", "laid", "layout", "lying")
     lifts = is_sized = True
 
     def __init__(self, values: Node, layout: Layout, index: Index | None = None) -> None:
@@ -69,11 +69,12 @@ class Ragged(Sampled):
         self.index = identity((layout.count,)) if index is None else index
         self.levels = values.levels + 1
         self.laid: tuple[range | np.ndarray, Layout] | None = None
+        self.lying: tuple[np.ndarray, np.ndarray] | None = None
 
     def forget(self) -> None:
         """Forget what has been remembered, where the values of the rows are, too."""
         super().forget()
-        self.laid = None
+        self.laid = self.lying = None
 
     # --- what it is ------------------------------------------------------------------------
 
@@ -134,6 +135,15 @@ class Ragged(Sampled):
         found = self.layout.part(self.numbers())
         if self.count < FEW_ROWS:
             self.laid = found
+        return found
+
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the values of each row begin, and how many they are."""
+        if self.lying is not None:
+            return self.lying
+        found = self.layout.spans(self.numbers())
+        if self.count < FEW_ROWS:
+            self.lying = found
         return found
 
     def part(self, index: Index) -> Node:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from dataview.compute import rows_of
+from dataview.compute import memory_of, rows_of
 from dataview.errors import UndeclaredError, shape_text, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
-from dataview.index.flat import Layout
+from dataview.index.flat import fill_rooms, lined_up
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.gaps import present_in
@@ -141,6 +140,9 @@ class Filling(Part):
         )
 
     def _data(self, rows: Ragged, dtype: Any, depth: int = 0) -> np.ndarray:
+        found = self._of_memory(rows, dtype) if len(self.lengths) == 1 else None
+        if found is not None:
+            return found
         places, layout = rows.chosen()
         if isinstance(rows.values, Ragged):
             values = self._data(rows.values.rows(places), dtype, depth + 1)
@@ -151,12 +153,28 @@ class Filling(Part):
         box, padding = self.lengths[depth], self.padding
         out = np.empty((layout.count, *box, *values.shape[1:]), dtype)
         if size_of(box) >= LONG:
-            _put_rows(out, values, layout, padding)
+            fill_rooms(out, values, layout, padding.value, padding.side == "left", padding.cut)
             return out
         out.fill(padding.value)  # which takes half the time of `numpy.full`
         kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
         out[layout.mask_in(box, padding.side == "left")] = values[kept]
         return out
+
+    def _of_memory(self, rows: Ragged, dtype: DType) -> np.ndarray | None:
+        """Return rows of one axis whose values lie in memory, unless that takes too long."""
+        memory = None if rows.layout.is_late else memory_of(rows.values)
+        if memory is None or rows.layout.shapes is not None or present_in(rows.values) is not None:
+            return None
+        (width,), padding = self.lengths[0], self.padding
+        if memory.dtype != dtype or dtype.kind not in NUMBERS or not memory.flags.c_contiguous:
+            return None
+        starts, sizes = rows.spans()
+        if not 0 < width <= len(memory) or len(sizes) * width > BESIDE * int(sizes.sum()):
+            return None
+        if padding.cut is not None:
+            kept = np.minimum(sizes, width)
+            starts, sizes = starts + (sizes - kept if padding.cut == "left" else 0), kept
+        return lined_up(memory, starts, sizes, width, padding.value, padding.side == "left")
 
     def _mask(self, rows: Ragged, depth: int = 0) -> np.ndarray:
         places, layout = rows.chosen()
@@ -186,26 +204,14 @@ def _present(values: Node, places: range | np.ndarray) -> np.ndarray | None:
     return None if present is None else np.asarray(rows_of(present, places))
 
 
+NUMBERS = "biufc"
+"""The kinds of values of which windows are made by their memory."""
+
+BESIDE = 3
+"""So many times as many values are copied at most as there are in the rows."""
+
 LONG = 4096
 """Boxes with room for so many values take less time one by one than by a mask of all of them."""
-
-
-def _put_rows(out: np.ndarray, values: np.ndarray, layout: Layout, padding: Padding) -> None:
-    """Write rows into their boxes, one after the other; of longer rows a part."""
-    box, tail = out.shape[1 : 1 + len(layout.axes)], values.shape[1:]
-    ends = pairwise(layout.offsets.tolist())
-    for room, (start, stop), shape in zip(out, ends, layout.lengths().tolist(), strict=True):
-        row = values[start:stop].reshape(*shape, *tail)
-        if padding.cut is not None:
-            row = row[_corner(shape, box, padding.cut == "left")]
-        room[...] = padding.value  # a room at a time, which is in the cache then
-        room[_corner(box, row.shape[: len(box)], padding.side == "left")] = row
-
-
-def _corner(shape: Sequence[int], part: Sequence[int], at_end: bool) -> tuple[slice, ...]:
-    """Return the key of a part of an array that lies at the beginning of each axis, or its end."""
-    sides = zip(shape, part, strict=True)
-    return tuple([slice(max(0, n - own), n) if at_end else slice(own) for n, own in sides])
 
 
 class PaddedSamples(NumberedSamples):
@@ -361,12 +367,20 @@ def _levels(node: Any) -> list[Extents]:
 
 def _longest_of(node: Ragged) -> np.ndarray:
     """Return the greatest length of each axis that rows lay out, and that rows inside them do."""
-    places, layout = node.chosen()
-    own = layout.lengths().max(axis=0, initial=0)
     inner = node.values
-    return (
-        np.concatenate([own, _longest_of(inner.rows(places))]) if isinstance(inner, Ragged) else own
-    )
+    if isinstance(inner, Ragged):
+        places, layout = node.chosen()
+        own = layout.lengths().max(axis=0, initial=0)
+        return np.concatenate([own, _longest_of(inner.rows(places))])
+    return _sizes_of(node).max(axis=0, initial=0)  # type: ignore[no-any-return]
+
+
+def _sizes_of(node: Ragged) -> np.ndarray:
+    """Return the lengths of all axes that each row lays out, an array of two axes."""
+    shapes = node.layout.shapes
+    if shapes is None:
+        return node.spans()[1][:, None]
+    return shapes[as_array(node.numbers())]  # type: ignore[no-any-return]
 
 
 def _boxes_of(
@@ -470,14 +484,9 @@ def _padded_fields(
 
 def lengths_of(node: Ragged) -> np.ndarray:
     """Return the lengths of the outermost ragged axes of each row, an array of two axes."""
-    numbers = node.numbers()
     ragged = [axis for axis, length in enumerate(node.layout.axes) if length is None]
-    if node.layout.shapes is None:
-        rows = as_array(numbers)
-        found: np.ndarray = node.layout.offsets[rows + 1] - node.layout.offsets[rows]
-        return found[:, None]
-    shapes: np.ndarray = node.layout.shapes[as_array(numbers)][:, ragged]
-    return shapes
+    found: np.ndarray = _sizes_of(node)[:, ragged]
+    return found
 
 
 class _Measuring(Part):
