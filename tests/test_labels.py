@@ -835,6 +835,53 @@ def test_rows_whose_code_is_missing_have_no_label_for_samplers():
         assert set(found) == {0, 1}
 
 
+@pytest.mark.parametrize("found", [False, True])
+def test_a_code_of_nothing_is_missing_to_every_verb(found, tmp_path):
+    codes = np.array([1, 0, -1, 1], "i1")
+    d = known(codes=codes)
+    if found:
+        d.kind = dv.View(np.array(["dog", "cat", "bird", None], object)[[1, 0, 3, 1]])._codes()
+        codes = d.kind()
+    there = codes >= 0
+    assert_same(d.kind._isna()(), ~there)
+    assert_same(d.kind._notna()(), there)
+    assert [bool(one.kind._isna()) for one in d] == [False, False, True, False]
+    assert d._missing()._asdict() == {"x": 0, "kind": 1} and d.kind._missing()() == 1
+    for rows in (d._dropna("kind"), d._dropna(), d[d.kind._notna()]):
+        assert_same(rows.kind(), codes[there])
+    for verb in ("min", "max", "sum", "mean", "median", "argmin", "argmax", "nanmin"):
+        expected = getattr(np, verb)(np.where(there, codes, np.nan)[there])
+        assert getattr(d.kind, f"_{verb}")()() == expected, verb
+    assert d.kind._mean(where=[True, False, True, False])() == codes[0]
+    assert d.kind._fillna(2)().tolist() == np.where(there, codes, 2).tolist()
+    described = d._describe()["kind"]
+    assert (described["missing"], described["min"], described["distinct"]) == (1, 0, 2)
+    d._save(tmp_path / "d.csv")
+    assert d._missing()._astuple() == dv.open(tmp_path / "d.csv")._missing()._astuple()
+
+
+def test_what_is_computed_of_codes_is_of_numbers():
+    d = known(codes=(1, 0, -1, 1))
+    for numbers in (d.kind + 0, d.kind._with_meta(labels=None), np.abs(d.kind) * np.sign(d.kind)):
+        assert not numbers._isna()().any() and numbers._min()() == -1
+    assert d[d.kind == -1].x().tolist() == [3.0]
+    assert (d.kind != 1)().tolist() == [False, True, True, False]
+    assert np.isin(d.kind, [-1, 0]).tolist() == [False, True, True, False]
+    assert d.kind == np.array([1, 0, -1, 1]) and np.array([1, 0, -1, 1]) == d.kind
+    assert not dv.View(np.array([1, 255], "u1"))._with_meta(labels=["a"])._isna()().any()
+
+
+def test_statistics_of_groups_leave_codes_out():
+    d = dv.zip(g=dv.View(["a", "b", "a", "b"]), x=known().x, kind=known().kind)
+    for verb in ("_mean", "_max", "_sum", "_nanmin", "_median", "_any"):
+        found = getattr(d._group(by="g"), verb)()
+        assert found._fields() == ("g", "x") and found._meta["left_out"] == "kind"
+    with pytest.raises(AttributeError, match=r"'kind' has no mean .*it holds codes of labels"):
+        _ = d._group(by="g")._mean().kind
+    with pytest.raises(TypeError, match="field 'kind' holds codes of labels"):
+        d._select("g", "kind")._group(by="g")._mean()
+
+
 def test_codes_of_other_labels_are_not_joined_in_silence():
     first, second = known(), known(labels=("cat", "dog"), codes=(0, 1))
     assert dv.concat(first, first[1:]).kind._labels()().tolist() == ["dog", "cat", "bird"]

@@ -17,7 +17,7 @@ from dataview.compute.statistics import lock, pending, row_axis, take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
-from dataview.plan.gaps import known_in
+from dataview.plan.gaps import known_in, may_lack
 from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
@@ -50,7 +50,7 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
     if isinstance(node, Ragged) and node.leaf().has_gaps:
         return _of_rows_with_gaps(kind, node, axis, keepdims, options)
-    present = known_in(node) if node.has_gaps else None
+    present = known_in(node) if may_lack(node) else None
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
     if kind == "quantile":
@@ -102,7 +102,7 @@ def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False)
         values = node.leaf()
         node = node.over(with_nan(values, known_in(values) or values))
         return median_of_all(node, axis, keepdims, True)
-    present = known_in(node) if node.has_gaps else None
+    present = known_in(node) if may_lack(node) else None
     if present is None:
         return median_of_all(node, axis, keepdims, without_missing)
     return median_of_all(with_nan(node, present), axis, keepdims, True)
@@ -112,7 +112,7 @@ def reduction_where(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
 ) -> Node:
     """Return the node of a statistic of the elements where a mask is true, and that are there."""
-    if node.has_gaps and (present := known_in(node)) is not None:
+    if may_lack(node) and (present := known_in(node)) is not None:
         (where,) = elementwise(np.logical_and, (where, present))
     return _of_chosen(kind, node, axis, keepdims, options, where)
 
@@ -121,7 +121,7 @@ def reduction_from(
     kind: str, node: Node, axis: Any, keepdims: bool, initial: Any, where: Node | None = None
 ) -> Node:
     """Return a sum, product or extreme of such elements, if there is a mask, and of a value."""
-    if node.has_gaps and (present := known_in(node)) is not None:
+    if may_lack(node) and (present := known_in(node)) is not None:
         (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
     return _begun(kind, node, axis, keepdims, initial, where)
 

@@ -14,12 +14,12 @@ from dataview.compute import rows_of
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, own, table_of
 from dataview.plan.build import keyed
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import LABELS, present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo
-from dataview.tables import LABELS, MISSING, checked_codes, known_labels
+from dataview.tables import MISSING, checked_codes, known_labels
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""

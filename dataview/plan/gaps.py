@@ -7,6 +7,9 @@ if metadata do not say otherwise: a user's `x_mask` beside `x`.
 A column knows its mask, and what is made of the column has its gaps.  A question about what is
 missing is not answered with yes: a comparison is false there, and so is its negation, as with the
 nullable columns of pandas and with NULL in SQL.
+
+Codes of labels need no mask: -1 is no label.  They are numbers otherwise, so what is computed of
+them, and a comparison, has no gaps.
 """
 
 from __future__ import annotations
@@ -47,6 +50,12 @@ MASK = "_mask"
 
 MASK_OF = "mask_of"
 """The metadata of a mask under this name are the name of its column, None if it is of none."""
+
+LABELS = "labels"
+"""The name under which the metadata of codes hold their labels."""
+
+NO_LABEL = -1
+"""The code of what is missing."""
 
 
 def noted(mask: Node, name: str | None) -> Node:
@@ -280,12 +289,41 @@ def present_in(node: Node) -> Node | None:
 
 
 def known_in(node: Node) -> Node | None:
-    """Return where there are values: neither NaN, NaT and None nor gaps; None if all are."""
-    present = present_in(node)
+    """Return where there are values: neither what tells itself that it is missing, nor gaps."""
+    return both(present_in(node), known_by_value(node))
+
+
+def known_by_value(node: Node) -> Node | None:
+    """Return where values are neither NaN, NaT, None nor the code of no label; None if all are."""
     if node.dtype is not None and may_be_missing(node.dtype):
-        (own,) = elementwise(_PRESENT, (node,))
-        return own if present is None else _both(present, own)
-    return present
+        return elementwise(_PRESENT, (node,))[0]  # type: ignore[no-any-return]
+    if holds_codes(node) and node.dtype is not None and node.dtype.kind == "i":
+        return elementwise(np.not_equal, (node, NO_LABEL))[0]  # type: ignore[no-any-return]
+    return None
+
+
+def may_lack(node: Node) -> bool:
+    """Whether values may be missing that say so by no value of their dtype, as NaN does."""
+    return node.has_gaps or holds_codes(node)
+
+
+def holds_codes(node: Node) -> bool:
+    """Whether a node holds integers that know their labels, or will when these are found."""
+    labels = node.meta.get(LABELS)
+    if labels is None or node.dtype is None or node.dtype.kind not in "iu":
+        return False
+    if isinstance(labels, np.ndarray):
+        return labels.ndim == 1
+    if isinstance(labels, (list, tuple)):
+        return not labels or not isinstance(labels[0], (list, tuple, dict, np.ndarray))
+    return hasattr(labels, "__array__")  # a view of labels, which a photograph keeps
+
+
+def both(one: Node | None, other: Node | None) -> Node | None:
+    """Return where two masks are true, of which None is true everywhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return _both(one, other)
 
 
 def _both(one: Node, other: Node) -> Node:

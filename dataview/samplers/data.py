@@ -9,13 +9,13 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import holds_codes, present_in
 from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.tables import MISSING, holds_codes, labels_of_rows, listed
+from dataview.tables import MISSING, labels_of_rows, listed
 
 
 class RowsOf:

@@ -23,7 +23,7 @@ from dataview.index import (
     numbers_map,
 )
 from dataview.plan.build import field, record, select
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import holds_codes, present_in
 from dataview.plan.guards import endless, why_no_rows
 from dataview.plan.kinds import Sampled, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
@@ -32,7 +32,7 @@ from dataview.plan.photographs import Late, Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
-from dataview.tables import MISSING, classes, holds_codes, numbers_of_rows, rows_where
+from dataview.tables import MISSING, classes, numbers_of_rows, rows_where
 
 
 class Cycle:

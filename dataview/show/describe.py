@@ -26,7 +26,7 @@ from dataview.compute import (
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Fields, Window
-from dataview.plan.gaps import MASK_OF, masks_in, present_in
+from dataview.plan.gaps import MASK_OF, holds_codes, known_in, masks_in, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -177,7 +177,7 @@ def _leaves(node: Node, name: str, mask: Node | None = None) -> Iterator[_Leaf]:
         yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), (), mask)
         return
     if name or not node.fields.named:
-        yield _Leaf(name, node, (), mask)
+        yield _Leaf(name, node, (), known_in(node) if mask is None and holds_codes(node) else mask)
     yield from _windows(node, node.fields, name, ())
 
 

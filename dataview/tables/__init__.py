@@ -9,11 +9,9 @@ from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
-    LABELS,
     checked_codes,
     coded,
     counted,
-    holds_codes,
     in_labels,
     known_labels,
     with_found_labels,
@@ -25,7 +23,6 @@ from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import Distinct, distinct
 
 __all__ = [
-    "LABELS",
     "MISSING",
     "Distinct",
     "Grouped",
@@ -39,7 +36,6 @@ __all__ = [
     "counted",
     "distinct",
     "filled_in",
-    "holds_codes",
     "in_dates",
     "in_labels",
     "joined",

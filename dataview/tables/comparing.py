@@ -10,10 +10,11 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.plan.build import keyed, stored
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
-from dataview.tables.labels import LABELS, decoded, label_node
+from dataview.tables.labels import decoded, label_node
 
 _KINDS = "USTOMm"
 """The kinds of what may be labels; a number is a code."""

@@ -22,7 +22,7 @@ from dataview.errors import RaggedError, error_at
 from dataview.index import parse
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.fields import computed_meta
-from dataview.plan.gaps import masks_in, present_in, put_mask
+from dataview.plan.gaps import holds_codes, masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
@@ -109,6 +109,8 @@ def _why_not(kind: str, part: Node, whole: Node) -> str | None:
         return "has rows that differ in length"
     if part.count != whole.count:
         return "does not follow the rows"
+    if holds_codes(part):
+        return "holds codes of labels"
     dtype = known_dtype(part)
     has_order = plain in ("min", "max")
     if dtype.kind == "V" or (dtype.kind in TEXTS and not has_order):

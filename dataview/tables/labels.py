@@ -15,7 +15,7 @@ from dataview.errors import shape_text
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import LABELS, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -165,9 +165,6 @@ def _check_known(codes: np.ndarray, values: np.ndarray, node: Node, numbers: np.
 
 # --- codes whose labels are known --------------------------------------------------------------
 
-LABELS = "labels"
-"""The name under which the metadata of codes hold their labels."""
-
 
 def with_labels(codes: Node, labels: Any) -> Node:
     """Return codes that know their labels: that of 0, that of 1 and so on; -1 is what is missing.
@@ -202,11 +199,6 @@ def known_labels(node: Node) -> Node | None:
     if not isinstance(node.meta.get(LABELS), (list, tuple, np.ndarray)) or not node.shape:
         return None
     return label_node(node)
-
-
-def holds_codes(node: Node) -> bool:
-    """Whether a node holds integers that know their labels, or will when these are found."""
-    return known_labels(node) is not None or hasattr(node.meta.get(LABELS), "__array__")
 
 
 def label_node(node: Node) -> Stored | None:

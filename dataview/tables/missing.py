@@ -9,7 +9,7 @@ import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, record, stored
-from dataview.plan.gaps import known_in, masks_in, present_in
+from dataview.plan.gaps import both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import Node
@@ -67,9 +67,8 @@ def _count_missing(node: Node, there: Node | None) -> Node:
     """Return how many elements are missing, or not there by a mask of the rows."""
     if isinstance(node, Ragged):
         node = node.flat()
-    if may_be_missing(known_dtype(node)) and (there is None or there.shape == node.shape):
-        (own,) = elementwise(_PRESENT, (node,))
-        (there,) = (own,) if there is None else elementwise(np.logical_and, (there, own))
+    if there is None or there.shape == node.shape:
+        there = both(there, known_by_value(node))
     if there is None:
         return stored(ArraySource(np.array(0)), False)
     (lacking,) = elementwise(np.logical_not, (there,))
@@ -102,7 +101,7 @@ def whole_rows(node: Node, names: Sequence[str] = ()) -> Node:
     for part in [field(node, name) for name in looked_at] or [node]:
         if isinstance(part, Record):
             inner = whole_rows(part)
-        elif part.has_gaps or may_be_missing(known_dtype(part)):
+        elif may_lack(part) or may_be_missing(known_dtype(part)):
             present = known(part, "_dropna")
             axes = tuple(range(1, len(part.extents or known_shape(part))))
             inner = reduction("all", present, axes, False, {}) if axes else present

@@ -22,6 +22,7 @@ from dataview.formats.media.rows import LookedUp
 from dataview.index import identity
 from dataview.plan.build import field, record, stored
 from dataview.plan.fields import read_only_meta
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import Items, NumberedSamples, Pairing
@@ -37,7 +38,7 @@ from dataview.sources import (
     shown,
 )
 from dataview.sources import Place as Elsewhere
-from dataview.tables import LABELS, coded
+from dataview.tables import coded
 
 INDEX_OPTIONS = frozenset({"get", "processor", "url_params", "prefix", "order", "filename"})
 """The options of indexes: what is opened with one of them is an index."""

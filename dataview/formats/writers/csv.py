@@ -17,9 +17,10 @@ from dataview.formats.field_tree import Leaf, masked_places
 from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.sources import made_so_far
-from dataview.tables import LABELS, checked_codes
+from dataview.tables import checked_codes
 
 STEP = 1 << 13
 """So many rows are written at a time."""

@@ -33,8 +33,9 @@ from dataview.formats.writers.csv import (
     of_numbers,
     of_texts,
 )
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import known_dtype
-from dataview.tables import LABELS, checked_codes
+from dataview.tables import checked_codes
 
 GROUP_BYTES = 1 << 21
 MOST_ROWS = 1 << 13
