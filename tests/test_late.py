@@ -51,6 +51,10 @@ KEPT = {
 LATE = {
     **{name: build for name, (build, _) in KEPT.items()},
     "onehot": lambda d: d.city._onehot(),
+    "counts": lambda d: d.city._counts(),
+    "labels": lambda d: d.city._labels(),
+    "labels of codes": lambda d: d.city._codes()._labels(),
+    "distinct values": lambda d: d.x._unique(),
     "groups": lambda d: d._group(by="city")._mean(),
     "extremes of groups by several": lambda d: d._group(by=["city", "n"])._max(),
     "groups with gaps": lambda d: d._group(by="x", dropna=False)._median(),

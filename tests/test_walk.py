@@ -104,7 +104,7 @@ def views():
         "batches_of_a_stream": stream._minibatches(2),
         "unique": d._unique(counts=True),
         "codes": record.b._codes(),
-        "counts_of_codes": labelled.b._counts(),
+        "counts_of_codes": asked(labelled.b._counts()),
         "decoded": labelled.b._codes(labels=[0]),
         "given_codes": record.b._codes(labels=[0]),
         "groups": record._select("a", "b")._group(by="b")._mean(),

@@ -22,7 +22,6 @@ from dataview.plan.kinds import (
     Sampled,
     Select,
     Stored,
-    known_shape,
     nbytes_of,
     size_of,
 )
@@ -31,13 +30,9 @@ from dataview.plan.photographs import Late, Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order
-from dataview.tables import Distinct
 
 READ_BYTES = 1 << 24
-"""A table of groups is found for a display if that reads at most so many bytes."""
-
-SORTED = 1 << 16
-"""Distinct values are found for a display among at most so many in memory."""
+"""Groups and distinct values are found for a display if that reads at most so many bytes."""
 
 COPIED_BYTES = 1 << 18
 """Rows that are no alias of memory are shown if they have at most so many bytes."""
@@ -151,9 +146,6 @@ def is_found(node: Node) -> bool:
 
 
 def _is_of_table(part: Any) -> bool:
-    if isinstance(part, Distinct):
-        node = part.table.node
-        return node is None or all(map(_has_few, _arrays(node)))
     source = part.source if isinstance(part, Stored) else None
     if not isinstance(source, PhotographSource) or not source.photograph.is_shown:
         return False
@@ -171,11 +163,6 @@ def _is_quick(node: Node | None) -> bool:
 def _calls_a_function(part: Any) -> bool:
     is_stored = isinstance(part, Stored)
     return part.source.maker is not None if is_stored else isinstance(part, (Mapped, Sampled))
-
-
-def _has_few(node: Node) -> bool:
-    """Whether the values of a node are in memory, and few enough to look for distinct ones."""
-    return in_memory(node) and size_of(known_shape(node)) <= SORTED
 
 
 def _arrays(node: Node) -> list[Node]:

@@ -12,6 +12,7 @@ from dataview.tables.labels import (
     checked_codes,
     coded,
     counted,
+    found_later,
     in_labels,
     known_labels,
     with_found_labels,
@@ -20,11 +21,10 @@ from dataview.tables.labels import (
 from dataview.tables.missing import count_missing, filled_in, known, whole_rows
 from dataview.tables.ragged import numbers_of_rows
 from dataview.tables.several import labels_of_rows, listed
-from dataview.tables.unique import Distinct, distinct
+from dataview.tables.unique import distinct
 
 __all__ = [
     "MISSING",
-    "Distinct",
     "Grouped",
     "check_no_order",
     "checked_codes",
@@ -36,6 +36,7 @@ __all__ = [
     "counted",
     "distinct",
     "filled_in",
+    "found_later",
     "in_dates",
     "in_labels",
     "joined",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Number
@@ -26,9 +25,8 @@ from dataview.plan.gaps import holds_codes, masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
-from dataview.plan.photographs import Late, Photograph, PhotographSource
+from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
-from dataview.plan.walk import rebuilt
 from dataview.samples import is_ragged
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
@@ -183,27 +181,6 @@ def label_columns(keys: Sequence[Key], groups: Groups) -> dict[str, Node]:
         node = stored(PhotographSource(groups, (0,), own, str(number)), False)
         is_known = not groups.gaps or own.kind in "fcmMO"  # a gap among others is None
         found[key.name] = node if is_known else node.replaced(dtype=None)
-    return found
-
-
-def table_of(groups: Groups, columns: Record) -> Late:
-    """Return the table with a row for each group, from columns without rows."""
-    return Late(columns, _with_rows, (columns, groups))
-
-
-def _with_rows(columns: Node, groups: Groups) -> Node:
-    table = groups.array()
-
-    def changed(part: Any, old: Any) -> Any:
-        if isinstance(part, Record):
-            return Record(part.fields, part.rank, part.meta)
-        source = part.source
-        dtype = table.dtype[source.name] if source.photograph is groups else source.dtype
-        shape = (len(table), *source.shape[1:])
-        own = dataclasses.replace(source, shape=shape, dtype=dtype)
-        return part.replaced(source=own, shape=shape, dtype=dtype)
-
-    found: Node = rebuilt([columns], changed)[0]
     return found
 
 

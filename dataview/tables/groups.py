@@ -28,7 +28,6 @@ from dataview.tables.group_statistics import (
     label_columns,
     nested,
     statistics_of,
-    table_of,
 )
 from dataview.tables.keys import (
     Counts,
@@ -40,6 +39,7 @@ from dataview.tables.keys import (
     numbering,
     with_keys,
 )
+from dataview.tables.unique import table_of
 
 COUNT = "count"
 """The field that says how many rows a group has."""

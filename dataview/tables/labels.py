@@ -20,11 +20,11 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
-from dataview.plan.photographs import Photograph
+from dataview.plan.photographs import Late, Photograph
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder, told
-from dataview.tables.unique import Distinct, Table, Values, count_values, in_records
+from dataview.tables.unique import Table, Values, count_values, in_records
 
 BLOCK = 1 << 16
 """How many rows get their codes at a time."""
@@ -36,15 +36,13 @@ def coded(node: Node, labels: Node | None, own: Node | None = None) -> tuple[Nod
     `own` are the labels that the node knows, if it holds codes already.
     """
     check_no_record(node, "_codes")
-    if own is not None and labels is None:
-        return node, own
     node = node if own is None else decoded(node, own)
     check_ends(node, "_codes")
     if not known_shape(node):
         raise TypeError("_codes needs rows of labels; the view is a single element")
     if labels is not None:
         check_comparable(node, labels, "labels= of _codes")
-    known = Distinct(Values(_undivided(node), False, True)) if labels is None else labels
+    known = Values(_undivided(node), False, True).rows() if labels is None else labels
     step = Coding(_photograph(known), labels is None)
     return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
 
@@ -61,14 +59,17 @@ def _undivided(node: Node) -> Node:
 
 def _photograph(labels: Node) -> Photograph:
     """Return the photograph of labels that were asked for, or are given."""
-    if (
-        isinstance(labels, Distinct)
-        and isinstance(labels.table, Values)
-        and not labels.table.counts
-    ):
-        return labels.table
+    later = found_later(labels)
+    if later is not None:
+        return later
     _check_list(labels.extents)
     return _Given(labels)
+
+
+def found_later(labels: Node) -> Values | None:
+    """Return the photograph of labels that are the distinct values of data, None for others."""
+    own = labels.args[-1] if isinstance(labels, Late) else None
+    return own if isinstance(own, Values) and not own.counts else None
 
 
 def _check_list(extents: Any) -> None:
@@ -301,4 +302,4 @@ class _CodeCounts(Table):
 
 def counted(codes: Node, labels: Node) -> Node:
     """Return the labels that codes know and how many rows have each, as fields value and count."""
-    return Distinct(_CodeCounts(codes, evaluate(labels)))
+    return _CodeCounts(codes, evaluate(labels)).rows()

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dataview.compute import evaluate, row_blocks, run_in_windows, settle
 from dataview.index import Index
-from dataview.plan.build import stored
-from dataview.plan.fields import Attached, Fields
+from dataview.plan.build import record, stored
 from dataview.plan.gaps import known_in
 from dataview.plan.guards import check_ends, check_no_record
-from dataview.plan.kinds import known_dtype, known_shape
-from dataview.plan.node import DType, Evaluate, Node
+from dataview.plan.kinds import Record, known_dtype, known_shape
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.photographs import Photograph
+from dataview.plan.photographs import Late, Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
-from dataview.samples import RaggedSamples, Samples, Stream, with_lengths
-from dataview.sources import ArraySource, Memo
+from dataview.plan.walk import rebuilt
+from dataview.samples import RaggedSamples, with_lengths
 from dataview.tables.coding import MISSING, NARROW, above, as_integers, classes, coder, words_of
 
 BLOCKS_PER_MERGE = 8
@@ -31,7 +31,7 @@ Counted = tuple[np.ndarray, np.ndarray]
 """Distinct values, ascending, and how often each occurs."""
 
 
-def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
+def distinct(node: Node, counts: bool, labels: bool = False) -> Late:
     """Return the node of the distinct values, with how often each occurs if `counts`.
 
     As `labels` they are those that are not missing.
@@ -42,7 +42,7 @@ def distinct(node: Node, counts: bool, labels: bool = False) -> Distinct:
     if not isinstance(node, RaggedSamples):  # which are made when the values are needed
         node = _values_of(node)
         known_shape(node)
-    return Distinct(Values(node, counts, labels))
+    return Values(node, counts, labels).rows()
 
 
 def _values_of(node: Node) -> Node:
@@ -183,6 +183,13 @@ class Table(Photograph):
         super().__init__(node)
         self.dtype = dtype
 
+    def rows(self) -> Late:
+        """Return the rows, how many of which there are is known once they are taken."""
+        whole = PhotographSource(self, (0,), self.dtype)
+        names = self.dtype.names or ()
+        parts = {name: stored(whole.member(name), False) for name in names}
+        return table_of(self, record(parts, 1) if names else stored(whole, False))
+
 
 class Values(Table):
     """The distinct values, or pairs of value and count; of `labels` only what is not missing."""
@@ -208,27 +215,27 @@ class Values(Table):
         return found
 
 
-class _DistinctSamples(Samples):
-    """The values, or one of their fields, as samples."""
+def table_of(photograph: Photograph, columns: Node) -> Late:
+    """Return the table with a row for each that a photograph finds, from columns without rows."""
+    return Late(columns, _with_rows, (columns, photograph))
 
-    __slots__ = ("name", "values")
-    parts = ("values",)
-    finite = True
-    restarts = True
 
-    def __init__(self, values: Table, name: str | None) -> None:
-        self.values = values
-        self.name = name
+def _with_rows(columns: Node, photograph: Photograph) -> Node:
+    table = photograph.array()
 
-    def array(self) -> np.ndarray:
-        """Return the values as an array."""
-        found = self.values.array()
-        return found if self.name is None else found[self.name]
+    def changed(part: Any, old: Any) -> Any:
+        if isinstance(part, Record):
+            return Record(part.fields, part.rank, part.meta)
+        source = part.source
+        name, dtype = source.name, source.dtype
+        if source.photograph is photograph:
+            dtype = table.dtype if name is None else table.dtype[name]
+        shape = (len(table), *source.shape[1:])
+        own = dataclasses.replace(source, shape=shape, dtype=dtype)
+        return part.replaced(source=own, shape=shape, dtype=dtype)
 
-    def iterate(self) -> Iterator[Node]:
-        """Return the values as nodes."""
-        found = self.array()
-        return (stored(ArraySource(found[place, ...]), False) for place in range(len(found)))
+    found: Node = rebuilt([columns], changed)[0]
+    return found
 
 
 def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
@@ -254,39 +261,3 @@ def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarr
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:])]
     return merge(runs)
-
-
-class Distinct(Stream):
-    """The rows of a table, such as distinct values; how many is known once they are taken."""
-
-    __slots__ = ("values",)
-    parts = ("values",)
-
-    def __init__(self, values: Table, name: str | None = None) -> None:
-        dtype = values.dtype if name is None else values.dtype[name]
-        samples = _DistinctSamples(values, name)
-        super().__init__(samples, stored(ArraySource(np.zeros(dtype.shape, dtype.base)), False))
-        self.dtype = dtype.base
-        self.values = samples
-        if values.dtype.names and name is None:
-            parts = {part: Distinct(values, part) for part in values.dtype.names}
-            self._fields = Fields({part: Attached(node, None) for part, node in parts.items()})
-
-    @property
-    def table(self) -> Table:
-        """What the rows are of."""
-        return self.values.values
-
-    @property
-    def count(self) -> int | None:
-        """The number of values, None before they are taken."""
-        taken = self.table.taken
-        return None if taken is None else len(taken)
-
-    def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
-        """Return the values as an array."""
-        return self.values.array()
-
-    def probed(self) -> Node:
-        """Return the values as data in memory."""
-        return stored(ArraySource(self.values.array()), False)

@@ -18,6 +18,7 @@ from dataview.show import title
 from dataview.view.face import (
     BaseView,
     argument,
+    asked,
     evaluated,
     like,
     names_in,
@@ -41,7 +42,9 @@ class LabelVerbs(BaseView):
         array(['a', 'b'], dtype='<U1')
         """
         known = _known_labels(self)
-        return like(self, known or tables.distinct(node_of(self), False, labels=True))
+        if known is not None:
+            return cast(Self, known)
+        return like(self, tables.distinct(node_of(self), False, labels=True))
 
     def _codes(self, labels: Any = None) -> Self:
         """Return the code of each row's label: its number among all labels, -1 if it is missing.
@@ -55,10 +58,11 @@ class LabelVerbs(BaseView):
         >>> codes(), codes[2:](), d.label._codes(labels=["c", "b"])()
         (array([1, 0, 2, 1]), array([2, 1]), array([ 1, -1,  0,  1]))
         """
-        given = None if labels is None else node_from(labels)
-        codes, known = tables.coded(node_of(self), given, _known_labels(self))
-        if codes is node_of(self):
+        given = None if labels is None else _labels_from(labels)
+        own = _known_labels(self)
+        if own is not None and given is None:
             return self
+        codes, known = tables.coded(node_of(self), given, None if own is None else node_of(own))
         return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
 
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
@@ -74,12 +78,13 @@ class LabelVerbs(BaseView):
         """
         check_no_record(node_of(self), "_onehot")
         codes: Any = self._codes(labels)
-        node, known = node_of(codes), node_of(codes._labels())
-        if not isinstance(known, tables.Distinct):
+        node, known = node_of(codes), _labels_from(codes._labels())
+        later = tables.found_later(known)
+        if later is None:
             count = known.shape[0] if known.shape else len(evaluate(known))
             return like(self, _one_hot(node, count, dtype))
         none = _one_hot(node, 0, dtype)
-        return like(self, Late(none, _one_hot, (node, known.table, dtype), axis=-1))
+        return like(self, Late(none, _one_hot, (node, later, dtype), axis=-1))
 
     def _counts(self) -> Self:
         """Return the labels and how many rows have each, as fields value and count.
@@ -90,7 +95,7 @@ class LabelVerbs(BaseView):
         """
         known = _known_labels(self)
         if known is not None:
-            return like(self, tables.counted(node_of(self), known))
+            return like(self, tables.counted(node_of(self), node_of(known)))
         return like(self, tables.distinct(node_of(self), True, labels=True))
 
     def _group(self, by: Any, *, dropna: bool = True) -> tables.Grouped:
@@ -175,16 +180,25 @@ def _one_hot(codes: Node, labels: Any, dtype: Any) -> Node:
     return node_of((viewed(codes)[..., None] == np.arange(count))._astype(dtype))
 
 
-def _known_labels(view: BaseView) -> Node | None:
+def _known_labels(view: BaseView) -> BaseView | None:
     """Return the labels that the metadata of codes hold, or their space tells; else None."""
     node = node_of(view)
     if "labels" in node.meta:
         labels = node.meta["labels"]
-        return node_of(labels) if isinstance(labels, BaseView) else tables.known_labels(node)
+        if isinstance(labels, BaseView):
+            return labels
+        known = tables.known_labels(node)
+        return None if known is None else like(view, known)
     space = spaces.readable_space_of_rows(node.meta)
     if isinstance(space, spaces.IndexSpace) and space.max_labels is not None:
-        return node_from(np.arange(space.max_labels))
+        return like(view, node_from(np.arange(space.max_labels)))
     return None
+
+
+def _labels_from(labels: Any) -> Node:
+    """Return the node of labels; the distinct values of data are not looked for yet."""
+    is_late = isinstance(labels, BaseView) and tables.found_later(asked(labels)) is not None
+    return asked(labels) if is_late else node_from(labels)
 
 
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:

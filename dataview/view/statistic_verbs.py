@@ -244,8 +244,8 @@ class StatisticVerbs(BaseView):
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
-        They are lazy, and their number is unknown until they are computed; `_probe()` computes it.
-        All missing values (None, NaN, NaT) count as one value, the last.
+        They are those of the data as they are now, and looked for when they, or how many they are,
+        are first needed. All missing values (None, NaN, NaT) count as one value, the last.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()
