@@ -138,6 +138,28 @@ def test_many_labels_are_found_however_far_apart(count, spread, dtype):
     assert_same(dv.View(values)._codes(labels=labels)(), expected)
 
 
+@pytest.mark.parametrize("block", [1 << 12, 1 << 22])
+@pytest.mark.parametrize("count", [3, 30_000])
+@pytest.mark.parametrize(
+    "dtype", ["i2", "u2", "i4", "u4", "i8", "u8", "M8[D]", "m8[s]", "f4", "f8", "c16", "U5", "S5"]
+)
+def test_many_values_of_either_byte_order_are_found(dtype, count, block, rng):
+    numbers = rng.permutation(np.append(np.arange(35_000) % count, [0, 0, 1]))
+    numbers = numbers - count // 2 if dtype[0] in "ifmM" else numbers
+    own = numbers.astype("U6" if dtype[0] in "US" else dtype.replace("c", "f"))
+    array = own.astype(f">{dtype}")
+    values, codes, counts = np.unique(array, return_inverse=True, return_counts=True)
+    d = dv.View(k=array, n=np.ones(len(array), int))
+    with sizes.set(block_bytes=block, part_bytes=block):
+        assert_same(d.k._unique()(), values)
+        assert_same(d.k._labels()(), values)
+        assert_same(d.k._codes()(), codes)
+        assert_same(d.k._counts().count(), counts)
+        found = d._group(by="k")._sum()
+        assert_same(found.k(), values)
+        assert_same(found.n(), counts)
+
+
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 17, 64, 65])
 @pytest.mark.parametrize("dtype", ["S", "U", ">U", "é", "ש"])
 def test_texts_of_any_length_that_differ_in_one_letter_have_their_codes(dtype, length, rng):

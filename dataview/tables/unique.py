@@ -109,7 +109,7 @@ def _with_counts(counts: np.ndarray, first: int, dtype: DType) -> Counted:
     (array([250, 252], dtype=uint8), array([2, 1]))
     """
     (places,) = np.nonzero(counts)
-    return places.astype(dtype) + np.array(first, dtype), counts[places]
+    return (places.astype(dtype) + np.array(first, dtype)).astype(dtype), counts[places]
 
 
 FEW = 1 << 12
@@ -260,4 +260,5 @@ def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarr
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:])]
-    return merge(runs)
+    values, counts = merge(runs)
+    return values.astype(nothing.dtype, copy=False), counts  # joined arrays are native
