@@ -142,8 +142,78 @@ def test_a_group_without_a_value_has_nan_as_numpy_has():
     with pytest.warns(RuntimeWarning, match="All-NaN"):
         assert_same(groups._nanmin().day(), days[1:])
     assert groups._nansum().x().tolist() == [0, 1]
-    with pytest.raises(ValueError, match="All-NaN slice"):
-        groups._nanargmin()()
+    for name, rows in {"x": x, "day": days, "x and y": np.stack([x, np.arange(3)], axis=1)}.items():
+        told = rf"nanargmin of groups, field '{name}': All-NaN .* the group 'a'; .* _dropna\(\)"
+        with pytest.raises(ValueError, match=told):
+            dv.View({name: rows})._group(by=[*"aab"])._nanargmin()()
+
+
+DAYS = np.array(["2020-01-05", "NaT", "2020-01-01", "2020-01-09"] * 8, "M8[D]")
+
+
+@pytest.mark.parametrize("times", [DAYS, DAYS - DAYS[0], DAYS.astype(">M8[s]")])
+@pytest.mark.parametrize("kind", ["argmin", "argmax", "nanargmin", "nanargmax"])
+def test_places_of_extremes_of_times_are_rows_of_the_view(kind, times, rng):
+    label = rng.permutation(np.arange(32) % 5)
+    numbers = np.where(np.isnat(times), np.nan, times.astype("i8"))
+    for values, same in ((times, numbers), (times[~np.isnat(times)], numbers[~np.isnat(times)])):
+        d = dv.View(when=values, number=same, label=label[: len(values)])
+        for view, back in ((d, slice(None)), (d[::-1], slice(None, None, -1))):
+            groups = [
+                np.flatnonzero(label[: len(values)][back] == n)
+                for n in np.unique(label[: len(values)])
+            ]
+            expected = [by_hand(kind, same[back], rows) for rows in groups]
+            for size in (8, 100, 1 << 20):
+                with sizes.set(part_bytes=size):
+                    found = getattr(view._group(by="label"), f"_{kind}")()
+                    assert_same(found.when(), np.array(expected))
+                    assert_same(found.number(), np.array(expected))
+
+
+OF_NOTHING = {
+    "floats": np.array([np.nan, 2, 3]), "complex numbers": np.array([np.nan, 2j, 3]),
+    "durations": np.array(["NaT", 2, 3], "m8[s]"), "objects": np.array([None, 2, 3], object),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_sums_and_products_of_nothing_are_those_of_numpy(name, size):
+    values, label = OF_NOTHING[name], ["a", "b", "b"]
+    d, none = dv.View(x=values, n=[1, 2, 3]), values[:0]
+    with sizes.set(part_bytes=size):
+        found = d._group(by=label)._nansum().x()
+        assert_same(found, np.array([np.sum(none), np.sum(values[1:])], values.dtype))
+        if name != "durations":
+            found = d._group(by=label)._nanprod().x()
+            assert_same(found, np.array([np.prod(none), np.prod(values[1:])], values.dtype))
+        masked = dv.View(x=values[1:], x_mask=[False, False], _meta={"x_mask": {"mask_of": "x"}})
+        found = masked._group(by=["a", "b"])._sum().x()
+        assert_same(found, np.array([np.sum(none)] * 2, values.dtype))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ddof", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["var", "std", "nanvar", "nanstd"])
+def test_spreads_of_few_rows_are_those_of_numpy(kind, ddof):
+    x, label = np.array([1.0, 3, 5, 5, 7, 8, 9, 2]), np.array([*"aabbcccd"])
+    found = getattr(dv.View(x=x)._group(by=label), f"_{kind}")(ddof=ddof).x()
+    expected = [getattr(np, kind)(x[label == letter], ddof=ddof) for letter in "abcd"]
+    np.testing.assert_allclose(found, expected, 1e-14)
+
+
+@pytest.mark.parametrize("gap", [{}, {"na_object": None}, {"na_object": np.nan}])
+def test_extremes_of_texts_of_any_length_are_texts(gap, tmp_path):
+    texts = np.array(["b", gap.get("na_object", "z"), "a", "c"], np.dtypes.StringDType(**gap))
+    groups = dv.View(t=texts)._group(by=[0, 1, 0, 2])
+    for size in (1, 1 << 20):
+        with sizes.set(part_bytes=size):
+            least, most = groups._min(), groups._max()
+            assert least.t().tolist() == ["a", None if gap else "z", "c"]
+            assert most.t().tolist() == ["b", None if gap else "z", "c"]
+    least._save(tmp_path / "least.parquet")
+    assert dv.open(tmp_path / "least.parquet").t()[[0, 2]].tolist() == ["a", "c"]
 
 
 # ---------------------------------------------------------------- one name, several keys

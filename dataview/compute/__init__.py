@@ -9,7 +9,7 @@ from dataview.compute.chosen import BEGUN, median, reduction, reduction_from, re
 from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
 from dataview.compute.kernel import FloatErrors
-from dataview.compute.missing import KINDS
+from dataview.compute.missing import KINDS, OF_SOME
 from dataview.compute.photographs import (
     changing,
     changing_arrays,
@@ -54,7 +54,7 @@ from dataview.compute.ways import (
 from dataview.plan.places import LatePlace, Place, Targets, into_places, operand_index, place_of
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "Cut", "FloatErrors", "Kept", "Kind",
+    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Cut", "FloatErrors", "Kept", "Kind",
     "LatePlace", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name", "changing",
     "changing_arrays", "chosen_engines",
     "compiled", "cuts_along", "cuts_of_product", "engine", "evaluate", "evaluate_all",

@@ -28,6 +28,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged
+from dataview.tables.coding import told
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
@@ -260,6 +261,8 @@ class Statistics(Photograph):
         errors = FloatErrors()
         for name, state in states.items():
             kind, own = self.kinds[name], known_dtype(field(node, name))
+            if "arg" in kind:
+                self._check_values(name, np.all(state[0] > 0, axis=1), table)
             with errors.noting_in(kind):
                 value = np.asarray(grouping_of(kind, own).finish(state, self.options))
                 found[name] = value.reshape(found[name].shape)
@@ -267,6 +270,15 @@ class Statistics(Photograph):
                 found[_mask(name)] = there_are(state)
         errors.report()
         return found
+
+    def _check_values(self, name: str, there: np.ndarray, table: np.ndarray) -> None:
+        """Raise if a group has no extreme whose place it could tell."""
+        if not there.all():
+            labels = ", ".join(map(told, table[~there][0]))
+            raise ValueError(
+                f"{self.kind} of groups, field {self.names[name]!r}: All-NaN slice encountered in "
+                f"the group {labels}; group the rows that _dropna() leaves"
+            )
 
     def _states(self, node: Node, number: Any, table: np.ndarray) -> dict[str, State]:
         """Return what the rows of each group contribute to the statistic of each field."""

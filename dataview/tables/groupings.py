@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import CLOSE, KINDS, NEARLY, Kind, result_dtype
+from dataview.compute import CLOSE, KINDS, NEARLY, OF_SOME, Kind, result_dtype
 from dataview.errors import warn
 from dataview.plan.node import DType
 from dataview.plan.operations import is_present
@@ -169,8 +169,6 @@ def _place_of(better: np.ufunc) -> Combine:
 
 
 def _place(state: State, options: dict[str, Any]) -> Any:
-    if not np.all(state[0]):
-        raise ValueError("All-NaN slice encountered")
     return state[2]
 
 
@@ -182,15 +180,16 @@ class Grouping(NamedTuple):
     finish: Callable[[State, dict[str, Any]], Any]
 
 
-def _as_of_all(part: Part, kind: str) -> Grouping:
+def _as_of_all(part: Part, kind: Kind) -> Grouping:
     """Return a grouping whose parts are combined as those of a statistic of all rows."""
-    return Grouping(part, KINDS[kind].combine, KINDS[kind].finish)
+    return Grouping(part, kind.combine, kind.finish)
 
 
-def _each(kind: Kind) -> Grouping:
+def _each(kind: Kind, of_none: Any) -> Grouping:
     """Return a grouping that takes a statistic of the rows of each label by themselves.
 
-    So it is whatever that of all rows is: of objects by their own arithmetic, of times.
+    So it is whatever that of all rows is: of objects by their own arithmetic, of times.  A label
+    without rows has `of_none`, or if that is None what is missing among such values.
     """
 
     def part(block: Block, values: np.ndarray) -> State:
@@ -208,19 +207,20 @@ def _each(kind: Kind) -> Grouping:
         values = [np.asarray(kind.finish(one, options)) for one in known]
         if len(values) == count * width:
             return np.concatenate(values).reshape(count, -1) if values else np.empty((0, 1))
-        return _with_none(values, state[0])
+        return _with_none(values, state[0], of_none)
 
     combine = np.frompyfunc(both, 2, 1)
     return Grouping(part, lambda left, right: (combine(left[0], right[0]),), finish)
 
 
-def _with_none(values: list[np.ndarray], states: np.ndarray) -> np.ndarray:
-    """Return values where there are states, None, NaN or NaT elsewhere."""
+def _with_none(values: list[np.ndarray], states: np.ndarray, none: Any) -> np.ndarray:
+    """Return values where there are states, elsewhere `none`, or else None, NaN or NaT."""
     dtype = values[0].dtype if values else np.dtype(object)
-    none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
+    if none is None:
+        none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
     found = np.full(states.shape, none, dtype if dtype.kind in "fcmM" else object)
     there = np.array([state is not None for state in states.flat], bool).reshape(states.shape)
-    found[there] = [value.item() if dtype.kind == "O" else value.reshape(()) for value in values]
+    found[there] = [value.item() if dtype.kind in "OT" else value.reshape(()) for value in values]
     return found
 
 
@@ -255,7 +255,7 @@ def grouping_of(kind: str, dtype: DType) -> Grouping:
     plain, is_of_some = kind.removeprefix("nan"), kind.startswith("nan")
     found = _plain_grouping(plain, dtype)
     if is_of_some or (dtype.hasobject and plain in ("min", "max")):  # None has no order
-        finish = OF_SOME.get(plain) if found in GROUPINGS.values() else None
+        finish = FINISH_OF_SOME.get(plain) if found in GROUPINGS.values() else None
         return of_present(found, finish, always=found not in GROUPINGS.values())
     return found
 
@@ -263,8 +263,15 @@ def grouping_of(kind: str, dtype: DType) -> Grouping:
 def _plain_grouping(kind: str, dtype: DType) -> Grouping:
     if kind in ("min", "max") and dtype.kind in "US":
         return TEXT_EXTREMES[kind]
-    together = {"min": "biufcmM", "max": "biufcmM", "prod": "biu"}.get(kind, "biufc")
-    return GROUPINGS[kind] if dtype.kind in together else _each(KINDS[kind])
+    together = "biu" if kind == "prod" else "biufcmM" if kind in _IN_ORDER else "biufc"
+    return GROUPINGS[kind] if dtype.kind in together else _each(KINDS[kind], _OF_NONE.get(kind))
+
+
+_IN_ORDER = ("min", "max", "argmin", "argmax")
+"""The statistics that need an order alone, which dates have, too."""
+
+_OF_NONE = {"sum": 0, "prod": 1, "any": False, "all": True}
+"""What NumPy has for no elements."""
 
 
 def _any_part(ufunc: np.ufunc, of_none: bool) -> Part:
@@ -281,10 +288,10 @@ def _less(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 GROUPINGS = {
-    "sum": _as_of_all(_sum_part, "sum"),
-    "mean": _as_of_all(_mean_part, "nanmean"),  # of labels that some blocks may lack
-    "var": _as_of_all(_moments_part, "nanvar"),
-    "std": _as_of_all(_moments_part, "nanstd"),
+    "sum": _as_of_all(_sum_part, KINDS["sum"]),
+    "mean": _as_of_all(_mean_part, KINDS["nanmean"]),  # of labels that some blocks may lack
+    "var": _as_of_all(_moments_part, OF_SOME["var"]),
+    "std": _as_of_all(_moments_part, OF_SOME["std"]),
     "prod": Grouping(_product_part, _combined_by(np.multiply), _second),
     "min": Grouping(_reduced_part(np.minimum), _combined_by(np.minimum), _second),
     "max": Grouping(_reduced_part(np.maximum), _combined_by(np.maximum), _second),
@@ -297,5 +304,8 @@ TEXT_EXTREMES = {
     "min": Grouping(_text_part(True), _combined_by(_less), _second),
     "max": Grouping(_text_part(False), _combined_by(_greater), _second),
 }
-OF_SOME = {"min": _extreme_of_some, "max": _extreme_of_some}
+FINISH_OF_SOME = {
+    "min": _extreme_of_some, "max": _extreme_of_some,
+    "var": KINDS["nanvar"].finish, "std": KINDS["nanstd"].finish,
+}  # fmt: skip
 """What is returned otherwise where nothing may be present."""
