@@ -774,6 +774,37 @@ def test_texts_of_any_length_are_found_among_texts_of_one(kinds):
     assert found.z()[[0, 1, 3]].tolist() == [6, 5, 6] and found.k_mask().tolist() == [1, 1, 0, 1]
 
 
+TWICE = [f"{n:05}" for n in range(1000)] * 2
+"""Texts that end the process where NumPy sorts them as a StringDType by quicksort."""
+
+
+@pytest.mark.parametrize("gap", [{}, {"na_object": None}, {"na_object": np.nan}])
+@pytest.mark.parametrize("size", [16_000, 1 << 22])
+def test_texts_of_any_length_are_sorted_stably(size, gap):
+    texts = np.array(TWICE * 3, np.dtypes.StringDType(**gap))
+    if gap:
+        texts[-1] = gap["na_object"]
+    there, codes = np.arange(6000) < 6000 - len(gap), np.arange(6000) % 1000
+    counts = np.bincount(codes[there])
+    d = dv.View(k=texts, row=np.arange(6000))
+    with sizes.set(block_bytes=size, part_bytes=size):
+        assert d.k._labels()().tolist() == TWICE[:1000]
+        assert_same(d.k._codes()(), np.where(there, codes, -1))
+        assert d.k._counts().count().tolist() == counts.tolist()
+        assert len(d.k._unique()()) == 1000 + len(gap)
+        assert d._group(by="k")._sum().row().tolist() == [
+            rows.row().sum() for _, rows in d._group(by="k")
+        ]
+        assert len(d._drop_duplicates(by="k")) == 1000 + len(gap)
+        assert_same(d[:2000]._sorted(by="k").row(), np.argsort(codes[:2000], kind="stable"))
+        assert d._describe()["k"]["distinct"] >= 1000
+        assert [len(part) for part in d._split([0.5, 0.5], by="k", seed=1)] == [3000, 3000]
+        with pytest.raises(ValueError, match=r"not unique.*'00000', '00001'"):
+            dv.View(k=TWICE[:9])._join(d[:2000], on="k")()
+    pairs = [texts[n : n + 2] for n in range(0, 2000, 2)]
+    assert len(dv.View(p=dv.ragged(pairs), n=np.zeros(1000))._drop_duplicates(by="p")) == 500
+
+
 # ---------------------------------------------------------------- codes whose labels are known
 
 

@@ -372,7 +372,7 @@ class _Summary:
             self.dtype.kind == "O" and not set(map(type, sample.tolist())) <= _PLAIN
         ):
             return {}
-        if self.dtype.kind == "O":
+        if self.dtype.kind in "OT":
             counter = Counter(sample.tolist())
             values, counts = list(counter), np.array([*counter.values()], np.int64)
         else:
@@ -380,7 +380,7 @@ class _Summary:
             values = list(distinct[[counts.argmax()]]) if len(counts) else []
         found: dict[str, Any] = {"distinct": _estimated(counts, known)}
         if self.dtype.kind in "bOUST" and len(counts):
-            most = values[counts.argmax()] if self.dtype.kind == "O" else values[0]
+            most = values[counts.argmax()] if self.dtype.kind in "OT" else values[0]
             found["most frequent"] = _plain(most)
             found["times"] = round(int(counts.max()) * known / len(sample))
         return found

@@ -54,12 +54,15 @@ def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (array(['a', 'b', None], dtype=object), array([1, 2, 0, 2]))
     """
     if values.dtype.hasobject and not (present := is_present(values)).all():
-        found, places = np.unique(values[present], return_inverse=True)
+        found, places = classes(values[present])
         codes = np.full(len(values), len(found))
         codes[present] = places
         gaps = values[~present]
         is_none = np.array([value is None for value in gaps.tolist()], bool)
         return np.concatenate([found, gaps[[np.argmax(is_none)]]]), codes
+    if values.dtype.kind == "T":  # for whose first places NumPy sorts stably; quicksort may crash
+        found, _, places = np.unique(values, return_index=True, return_inverse=True)
+        return found, places
     return np.unique(values, return_inverse=True)
 
 

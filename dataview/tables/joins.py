@@ -23,6 +23,7 @@ from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, check_comparable, coder
 from dataview.tables.labels import BLOCK, in_labels
+from dataview.tables.unique import counted
 
 _POLICIES = ("error", "mask")
 
@@ -171,7 +172,7 @@ class Lookup(Photograph):
         return out
 
     def _check_unique(self, keys: np.ndarray) -> None:
-        values, counts = np.unique(keys, return_counts=True)
+        values, counts = counted(keys)
         if len(values) < len(keys):
             twice = values[counts > 1].tolist()
             raise ValueError(

@@ -6,6 +6,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.plan.ragged import Ragged
+from dataview.tables.coding import classes
 
 
 def numbers_of_rows(node: Ragged) -> np.ndarray:
@@ -15,7 +16,7 @@ def numbers_of_rows(node: Ragged) -> np.ndarray:
         codes = numbers_of_rows(rows.values)
     else:
         values = np.asarray(evaluate(rows.values))
-        codes = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+        codes = classes(values.reshape(-1))[1].reshape(values.shape)
     ends, shapes = rows.layout.offsets.tolist(), rows.layout.lengths().tolist()
     seen: dict[tuple[int | bytes, ...], int] = {}
     found = np.empty(rows.count, np.intp)
