@@ -491,6 +491,66 @@ def test_spaces_that_do_not_fit_their_field(declared, error, text):
         dv.View(x=np.zeros((3, 5)), _spaces=declared)
 
 
+ROWS = np.arange(48.0).reshape(4, 12)
+
+UNSEEN = {
+    "map": lambda rows: dv.View(np.arange(len(rows)))._map(lambda number: rows[number()]),
+    "batches": lambda rows: dv.View(np.arange(len(rows)))._map_batches(lambda n: rows[n]),
+    "function": lambda rows: dv.View(lambda number: rows[number], _length=len(rows)),
+}
+"""Rows of which nothing is known until one of them is made."""
+
+
+@pytest.mark.parametrize("form", UNSEEN)
+@pytest.mark.parametrize("shape", [(4, 12), (4, 3, 2, 2)])
+def test_the_space_of_rows_that_are_not_made_yet(form, shape):
+    planes = Conv2DSpace((2, 2), 3, axes=("b", "c", 0, 1))
+    usual = planes.in_default_order
+    d = dv.View(y=UNSEEN[form](ROWS.reshape(shape)), _spaces={"y": planes}, _meta={"": {"n": 1}})
+    assert d.y._space == planes
+    wanted = ROWS.reshape(4, 3, 2, 2).transpose(0, 2, 3, 1)
+    batches = list(d._loader(2, spec=(usual, "y")))
+    np.testing.assert_array_equal(np.concatenate(batches), wanted)
+    probed = d._probe()
+    assert probed.y._space == planes
+    assert probed._meta == {"n": 1}
+    np.testing.assert_array_equal(next(iter(probed._minibatches(4, spec=(usual, "y"))))(), wanted)
+
+
+@pytest.mark.parametrize("form", UNSEEN)
+@pytest.mark.parametrize(
+    ("space", "error", "text"),
+    [
+        (VectorSpace(13), ValueError, "13 features; got 12"),
+        (Conv2DSpace((2, 2), 2), ValueError, "source 'y'.* declared as Conv2DSpace"),
+        (VectorSpace(12, dtype="i8"), TypeError, "the data are float64"),
+        (SequenceSpace(VectorSpace(3)), ValueError, "source 'y'.* declared as SequenceSpace"),
+    ],
+)
+def test_rows_that_are_made_are_samples_of_the_space_that_was_declared(form, space, error, text):
+    d = dv.View(y=UNSEEN[form](ROWS), _spaces={"y": space})
+    spec = (space if isinstance(space, SequenceSpace) else VectorSpace(12), "y")
+    with pytest.raises(error, match=text):
+        next(d._loader(2, spec=spec))
+    with pytest.raises(error, match=text):
+        next(iter(d._probe()._minibatches(2, spec=spec)))
+
+
+def test_labels_that_are_not_made_yet():
+    made = dv.View(np.arange(4))._map(lambda number: number % 3)
+    spec = (VectorSpace(3), "y")
+    d = dv.View(y=made, _spaces={"y": IndexSpace(3, 1)})
+    np.testing.assert_array_equal(next(d._loader(4, spec=spec)), np.eye(3)[[0, 1, 2, 0]])
+    np.testing.assert_array_equal(d._probe()._get(spec)(), np.eye(3)[[0, 1, 2, 0]])
+    with pytest.raises(dv.UndeclaredError, match=r"d\._probe\(\)"):
+        d._get(spec)
+    d = dv.View(y=made, _spaces={"y": IndexSpace(2, 1)})
+    with pytest.raises(ValueError, match=r"sample 2: source 'y'.* label 2 in row 2 is"):
+        next(d._loader(4, spec=(VectorSpace(2), "y")))
+    with pytest.raises(TypeError, match="'y' is one array"):
+        dv.View(y=made, _spaces={"y": CompositeSpace((IndexSpace(3, 1),))})
+
+
 def test_a_space_among_metadata():
     d = planes()
     for view in (

@@ -11,7 +11,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
-from dataview.plan.fields import Attached, Fields, check_declared
+from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
 from dataview.plan.gaps import copied_rows
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
@@ -284,12 +284,18 @@ def probed(node: Node) -> Any:
     def into(part: Node) -> list[Any]:
         return [] if isinstance(part, (Sampled, Mapped)) else part.attached()
 
-    def known(part: Node, old: Node) -> Node:
+    def seen(part: Node) -> Node:
         if isinstance(part, Undeclared) and part.count is not None:
             return _known_rows(part, learnt)
-        if isinstance(part, (Sampled, Mapped)):
-            return part.probed() if isinstance(part, (Stream, NumberedSamples)) else part
-        return part if part is old else with_fields(part, part.fields)
+        return part.probed() if isinstance(part, (Stream, NumberedSamples)) else part
+
+    def known(part: Node, old: Node) -> Node:
+        if not isinstance(part, (Sampled, Mapped)):
+            return part if part is old else with_fields(part, part.fields)
+        found = seen(part)
+        if found is part or not part.meta:
+            return found
+        return found.replaced(meta=read_only_meta({**found.meta, **part.meta}))
 
     return rebuilt([node], known, into)[0]
 

@@ -18,10 +18,12 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import Stream, is_ragged, read_together
 from dataview.spaces import batch as batches
 from dataview.spaces.base import How, Space, how_of
+from dataview.spaces.batch import Extents
 from dataview.spaces.composite import check_sizes
 from dataview.spaces.fields import (
     declared,
     is_batch,
+    known_of_rows,
     laid_out,
     space_of_made_rows,
     space_of_stored_rows,
@@ -66,8 +68,8 @@ class Delivery:
         for space, name in self.mapping.unique:
             node = found[name]
             is_unknown = node is not None and (node.extents is None or node.dtype is None)
-            is_made = remakes or (in_arrays and is_unknown)
-            self._steps.append((_StepOfMade if is_made else _Step)(name, space, node, in_arrays))
+            kind = _StepOfMade if remakes else _StepOfUnseen if in_arrays and is_unknown else _Step
+            self._steps.append(kind(name, space, node, in_arrays))
         for step in self._steps:
             step.has_rows = has_rows(step.source)
             step.check()
@@ -233,10 +235,23 @@ class _StepOfMade(_Step):
                 f"source {self.source!r}: spec= formats arrays; a batch has a "
                 f"{type(rows).__name__}; {remedy}"
             )
-        shape = batches.extents_of(rows)
+        return self.taken_for(rows, batches.extents_of(rows))
+
+    def taken_for(self, rows: Any, shape: Extents) -> _Taken:
+        """Return in which space rows of a shape are taken."""
         found = space_of_made_rows(self.known, shape, rows.dtype, self.space, self.source)
         known = None if self.known is None else self.known.rows_first
         return _Taken(found, found.is_laid_out_as(known))
+
+
+class _StepOfUnseen(_StepOfMade):
+    """The step from rows that a field has once they are made: what was declared is of these."""
+
+    def taken_for(self, rows: Any, shape: Extents) -> _Taken:
+        """Return in which space rows of a shape are taken: the declared one, or they are none."""
+        if self.known is None:
+            return super().taken_for(rows, shape)
+        return _Taken(known_of_rows(self.known, shape[1:]), True)
 
 
 class _Where:

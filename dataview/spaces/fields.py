@@ -16,7 +16,7 @@ import numpy as np
 from dataview.errors import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
-from dataview.plan.kinds import Record, members
+from dataview.plan.kinds import Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
@@ -185,11 +185,11 @@ def check_space_of_field(space: Space, node: Node, name: str) -> None:
             f"_spaces=: {name!r}: a field has its space as plain data, without functions such as "
             "validate_callbacks=; give these with the space that is asked for"
         )
-    extents = node.extents
-    if extents is None:  # of samples that were not looked at
-        return
     if not isinstance(space, (ArraySpace, SequenceSpace)):
         raise TypeError(f"_spaces=: {name!r} is one array, and {space!r} has none or several")
+    extents = node.extents
+    if extents is None or _is_unseen(node):  # its rows are checked when they are formatted
+        return
     if not extents or not holds_rows(space, extents[1:]):
         raise ValueError(
             f"_spaces=: {name!r} has the shape {shape_text(extents)}, and its rows are no samples "
@@ -197,6 +197,11 @@ def check_space_of_field(space: Space, node: Node, name: str) -> None:
         )
     if node.dtype is not None and isinstance(space, ArraySpace):
         batches.check_cast(node.dtype, space.dtype, f"_spaces=: {name!r}")
+
+
+def _is_unseen(node: Node) -> bool:
+    """Whether nothing is known of samples until one of them has been made."""
+    return isinstance(node, Sampled) and node.row_extents is None
 
 
 # --- what is inferred --------------------------------------------------------------------------
@@ -212,7 +217,7 @@ def space_of(node: Node) -> Space | None:
 
 def _still_fits(space: Space, node: Node, is_whole: bool) -> bool:
     extents = node.extents
-    if extents is None:
+    if extents is None or _is_unseen(node):
         return True
     if not is_whole:
         return any(holds_rows(space, extents[start:]) for start in range(len(extents) + 1))
@@ -276,12 +281,16 @@ def space_of_stored_rows(node: Node, wanted: Space, name: str) -> Space:
             f"{known.get_batch_axis()}, and those of a field are its rows; format it before as "
             f"{known.rows_first!r}"
         )
-    row = None if node.extents is None else node.extents[1:]
     if known is not None:
-        return of_sequences(densely(known.rows_first), row)
+        return known_of_rows(known, None if node.extents is None else node.extents[1:])
     if isinstance(wanted, ConvSpace) and len(node.extents or ()) == 2:
         _check_order(node, name)
     return _space_of_undeclared_rows(node.extents, node.dtype, wanted, name)
+
+
+def known_of_rows(known: Space, row: Extents | None) -> Space:
+    """Return the space, rows first, in which rows are taken of which one was declared."""
+    return of_sequences(densely(known.rows_first), row)
 
 
 def _check_order(node: Node, name: str) -> None:
@@ -314,7 +323,7 @@ def space_of_made_rows(
     """
     row = extents[1:]
     if known is not None and holds_rows(known, row):
-        return of_sequences(densely(known.rows_first), row)
+        return known_of_rows(known, row)
     if isinstance(known, ConvSpace) and isinstance(wanted, type(known)):
         like = wanted.with_axes(known.rows_first.axes)
         if holds_rows(like, row):
