@@ -867,6 +867,22 @@ def test_labels_may_be_anything(labels):
         )
 
 
+def test_what_needs_the_labels_of_codes_reads_them_when_it_is_needed():
+    made = Counting(lambda number: "bab"[number])
+    codes = made.probed(3)._codes()
+    legs = dv.View(k=["a", "b"], legs=[4, 5])
+    built = [
+        codes._counts(), codes._codes(labels=["b", "c"]), codes._labels(), codes._onehot(),
+        dv.zip(k=codes)._group(by="k"), dv.zip(k=codes)._join(legs), codes == np.array([*"baa"]),
+    ]  # fmt: skip
+    assert list(map(repr, built)) and not made.asked
+    counts, numbered, labels, _, groups, joined, same = built
+    assert counts()["count"].tolist() == [1, 2] and counts().dtype.names == ("value", "count")
+    assert numbered().tolist() == [0, -1, 0] and labels().tolist() == ["a", "b"]
+    assert len(groups) == 2 and joined.legs().tolist() == [5, 4, 5]
+    assert same().tolist() == [True, True, False]
+
+
 def test_a_code_without_a_label_is_an_error():
     for codes in [(0, 3), (0, -2)]:
         d = known(codes=codes)

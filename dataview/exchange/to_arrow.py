@@ -14,12 +14,12 @@ from dataview.compute import rows_of
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, own, table_of
 from dataview.plan.build import keyed
-from dataview.plan.gaps import LABELS, present_in
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.sources import Memo
-from dataview.tables import MISSING, checked_codes, known_labels
+from dataview.tables import MISSING, checked_codes, labels_of
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -86,13 +86,13 @@ class _Labelled(NamedTuple):
 
 def _labelled(node: Node, memo: Memo) -> Any:
     """Return a node's data, with the labels of codes if these are texts, each once."""
-    data, labels = _own(node, memo), known_labels(node)
+    data, labels = _own(node, memo), labels_of(node)
     if labels is None or isinstance(data, Ragged) or data.ndim != 1:
         return data
-    texts = node.meta[LABELS]
+    texts = labels.list()
     if not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
         return data
-    return _Labelled(checked_codes(data, len(texts)), list(texts))
+    return _Labelled(checked_codes(data, len(texts)), texts)
 
 
 def _named(rows: Node) -> dict[str, Any]:

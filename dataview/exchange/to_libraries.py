@@ -34,7 +34,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of
 from dataview.sources import Memo
-from dataview.tables import known_labels
+from dataview.tables import labels_of
 
 DEVICE = (1, 0)
 """The memory of this machine, as DLPack numbers devices."""
@@ -273,9 +273,9 @@ def to_pandas(node: Node) -> Any:
         return pandas.Series({name: _series(one, pandas)[()] for name, one in columns.items()})
     found = {name: _series(column, pandas) for name, column in columns.items()}
     for name, part in members(table).items():
-        labels = known_labels(part.node) if name in columns else None
+        labels = labels_of(part.node) if name in columns else None
         if labels is not None:
-            found[name] = pandas.Categorical.from_codes(columns[name].values, evaluate(labels))
+            found[name] = pandas.Categorical.from_codes(columns[name].values, labels.array())
     return pandas.DataFrame(found)
 
 

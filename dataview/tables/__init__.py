@@ -9,12 +9,13 @@ from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
+    Labels,
     checked_codes,
     coded,
     counted,
     found_later,
     in_labels,
-    known_labels,
+    labels_of,
     with_found_labels,
     with_labels,
 )
@@ -26,6 +27,7 @@ from dataview.tables.unique import distinct
 __all__ = [
     "MISSING",
     "Grouped",
+    "Labels",
     "check_no_order",
     "checked_codes",
     "classes",
@@ -41,7 +43,7 @@ __all__ = [
     "in_labels",
     "joined",
     "known",
-    "known_labels",
+    "labels_of",
     "labels_of_rows",
     "listed",
     "mask_of",

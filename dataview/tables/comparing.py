@@ -10,11 +10,11 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.plan.build import keyed, stored
-from dataview.plan.gaps import LABELS
+from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
-from dataview.tables.labels import decoded, label_node
+from dataview.tables.labels import decoded, labels_of
 
 _KINDS = "USTOMm"
 """The kinds of what may be labels; a number is a code."""
@@ -42,7 +42,7 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
 def check_no_order(what: str, left: Any, right: Any) -> None:
     """Raise if codes are compared with labels by their order, which is that of their numbers."""
     for codes, other in ((left, right), (right, left)):
-        if _holds_codes(codes) and _may_be_labels(other) and label_node(codes) is not None:
+        if _holds_codes(codes) and _may_be_labels(other):
             raise TypeError(
                 f"{what}: {_name(codes)} holds codes of labels, which have no order; == and != "
                 "compare with a label, and with a code all comparisons do"
@@ -51,24 +51,17 @@ def check_no_order(what: str, left: Any, right: Any) -> None:
 
 def codes_of(node: Any, labels: Any) -> np.ndarray | None:
     """Return the codes of those of some labels that codes have, None if these are no labels."""
-    if not _holds_codes(node):
+    if not isinstance(node, Node):
         return None
-    values = np.asarray(labels)
-    known = label_node(node) if values.dtype.kind in _KINDS else None
-    if known is None:
+    values, known = np.asarray(labels), labels_of(node)
+    if known is None or values.dtype.kind not in _KINDS:
         return None
     wanted = values.reshape(-1).tolist() if values.dtype.kind not in "mM" else list(values.flat)
-    return np.array([code for code, own in enumerate(_listed(known)) if own in wanted], np.intp)
+    return np.array([code for code, own in enumerate(known.list()) if own in wanted], np.intp)
 
 
 def _holds_codes(side: Any) -> bool:
-    """Whether a side are integers whose metadata may hold labels, which are not looked at."""
-    return (
-        isinstance(side, Node)
-        and LABELS in side.meta
-        and side.dtype is not None
-        and side.dtype.kind in "iu"
-    )
+    return isinstance(side, Node) and holds_codes(side)
 
 
 def _may_be_labels(side: Any) -> bool:
@@ -79,21 +72,20 @@ def _both(left: Any, right: Any) -> tuple[Argument, Argument]:
     ours, theirs = left.meta[LABELS], right.meta[LABELS]
     if ours is theirs or not isinstance(ours, list) or not isinstance(theirs, list):
         return left, right
-    if ours == theirs or label_node(left) is None or label_node(right) is None:
+    if ours == theirs:
         return left, right
     return _in_labels(left), _in_labels(right)
 
 
 def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
-    known = label_node(codes)
-    if known is None:
-        return codes, other
     if other.shape != () or not isinstance(other, Stored) or other.source.memory is None:
         return _in_labels(codes), other
     label = other.source.memory[()]
     if not isinstance(label, _ONE):
         return codes, other
-    labels = _listed(known)
+    known = labels_of(codes)
+    assert known is not None
+    labels = known.list()
     found = [code for code, own in enumerate(labels) if own == label]
     if not found:
         raise _no_label(codes, label, labels)
@@ -101,15 +93,9 @@ def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
 
 
 def _in_labels(codes: Node) -> Node:
-    labels = label_node(codes)
+    labels = labels_of(codes)
     assert labels is not None
     return decoded(keyed(codes, None) if codes.shape == () else codes, labels)
-
-
-def _listed(labels: Stored) -> list[Any]:
-    array = labels.source.memory
-    assert array is not None
-    return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def _no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:

@@ -23,7 +23,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.tables.coding import MISSING, Code, classes, coder, told
-from dataview.tables.labels import checked_codes, label_node
+from dataview.tables.labels import checked_codes, labels_of
 from dataview.tables.unique import Counted, counted, in_records, merged
 
 ToNode = Callable[[Any], Node]
@@ -260,7 +260,7 @@ def _together(number: Numbering, blocks: list[slice], wholly: bool) -> Counted:
 
 def _labels_of(key: Key, wholly: bool) -> Counted:
     """Return the labels of a key, ascending, and how many rows have each."""
-    known = label_node(key.node)
+    known = labels_of(key.node)
 
     def count(rows: slice) -> Counted:
         values = read(key.node, rows)
@@ -272,7 +272,7 @@ def _labels_of(key: Key, wholly: bool) -> Counted:
     if known is None:
         present = is_present(values)
         return values[present], counts[present]
-    own = np.asarray(evaluate(known))
+    own = known.array()
     there = checked_codes(values, len(own)) != MISSING
     labels, places = classes(own[values[there]])
     return labels, np.bincount(places, counts[there], len(labels)).astype(np.int64)
@@ -364,10 +364,10 @@ class Numbering:
 
 
 def _code_of(key: Key, labels: np.ndarray) -> Code:
-    known = label_node(key.node)
+    known = labels_of(key.node)
     if known is None:
         return coder(labels)
-    own = np.asarray(evaluate(known))
+    own = known.array()
     ranks = np.append(coder(labels)(own), MISSING)
     return lambda codes: ranks[checked_codes(codes, len(own))]
 
@@ -377,7 +377,7 @@ def _check_known(
 ) -> None:
     """Raise if a value has no number that is not missing: it was written after the groups."""
     unknown = codes == MISSING
-    if label_node(key.node) is not None:
+    if labels_of(key.node) is not None:
         unknown = unknown & (values != MISSING)
     unknown &= is_present(values)
     if there is not None:

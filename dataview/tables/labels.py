@@ -15,7 +15,7 @@ from dataview.errors import shape_text
 from dataview.index import axis_index, numbers_map
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
-from dataview.plan.gaps import LABELS, present_in
+from dataview.plan.gaps import LABELS, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -30,7 +30,7 @@ BLOCK = 1 << 16
 """How many rows get their codes at a time."""
 
 
-def coded(node: Node, labels: Node | None, own: Node | None = None) -> tuple[Node, Node]:
+def coded(node: Node, labels: Node | None, own: Labels | None = None) -> tuple[Node, Node]:
     """Return the codes of a node's labels, and these labels; or the codes by `labels`.
 
     `own` are the labels that the node knows, if it holds codes already.
@@ -167,17 +167,89 @@ def _check_known(codes: np.ndarray, values: np.ndarray, node: Node, numbers: np.
 # --- codes whose labels are known --------------------------------------------------------------
 
 
+class Labels:
+    """The labels of codes, that of 0, that of 1 and so on: a list of them, or a view to be read."""
+
+    __slots__ = ("_array", "_table", "given")
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self._array: np.ndarray | None = None
+        self._table: np.ndarray | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Labels, (self.given,)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether they are known without reading."""
+        return isinstance(self.given, (list, tuple, np.ndarray))
+
+    @property
+    def dtype(self) -> DType:
+        """Their dtype; nothing is read for it."""
+        own = None if self.is_listed else self.given.dtype
+        return own if isinstance(own, np.dtype) else self.array().dtype
+
+    def array(self) -> np.ndarray:
+        """Return them; those that are not listed are read."""
+        if self._array is None:
+            self._array = _as_array(self.given)
+        return self._array
+
+    def table(self) -> np.ndarray:
+        """Return them, and last what stands for no label."""
+        if self._table is None:
+            array = self.array()
+            self._table = np.full(len(array) + 1, *_nothing_of(array.dtype))
+            self._table[:-1] = array
+        return self._table
+
+    def list(self) -> list[Any]:
+        """Return them as Python has them, dates and durations as NumPy has."""
+        array = self.array()
+        return [*array] if array.dtype.kind in "mM" else array.tolist()
+
+    def node(self) -> Stored:
+        """Return them as a node."""
+        return stored(ArraySource(self.array()), False)
+
+
+def _as_array(labels: Any) -> np.ndarray:
+    if not isinstance(labels, (list, tuple)) or len({type(label) for label in labels}) == 1:
+        return np.asarray(labels)
+    found = np.empty(len(labels), object)  # NumPy would make texts of texts and numbers
+    found[:] = labels
+    return found
+
+
+def _nothing_of(dtype: DType) -> tuple[Any, DType]:
+    """Return what stands for no label beside labels of a dtype, and the dtype of both."""
+    nothing = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
+    return nothing, np.dtype(object) if nothing is None else dtype
+
+
+def labels_of(node: Node) -> Labels | None:
+    """Return the labels that the metadata of codes have, None for other data."""
+    return Labels(node.meta[LABELS]) if holds_codes(node) else None
+
+
+def label_dtype(node: Node) -> DType:
+    """Return the dtype of labels, for codes that of the labels that they know; nothing is read."""
+    labels = labels_of(node)
+    return known_dtype(node) if labels is None else labels.dtype
+
+
 def with_labels(codes: Node, labels: Any) -> Node:
     """Return codes that know their labels: that of 0, that of 1 and so on; -1 is what is missing.
 
     The labels are in the metadata as a list, so that files keep them.
 
     >>> codes = with_labels(stored(ArraySource(np.array([1, -1, 0]))), np.array(["a", "b"]))
-    >>> codes.meta["labels"], evaluate(known_labels(codes)).tolist()
+    >>> codes.meta["labels"], labels_of(codes).array().tolist()
     (['a', 'b'], ['a', 'b'])
     """
-    array = np.asarray(labels)
-    listed = list(array) if array.dtype.kind in "mM" else array.tolist()
+    listed = Labels(np.asarray(labels)).list()
     return codes.replaced(meta=read_only_meta({**codes.meta, LABELS: listed}))
 
 
@@ -185,86 +257,48 @@ def with_found_labels(node: Node) -> Node:
     """Return a node in which all codes list their labels; those that are computed are read."""
 
     def listed(part: Node, old: Node) -> Node:
-        labels = part.meta.get(LABELS)
-        is_late = hasattr(labels, "__array__") and not isinstance(labels, np.ndarray)
-        if is_late and part.dtype is not None and part.dtype.kind in "iu":
-            return with_labels(part, labels)
+        labels = labels_of(part)
+        if labels is not None and not labels.is_listed:
+            return with_labels(part, labels.array())
         return part if part is old else with_fields(part, part.fields)
 
     found: Node = rebuilt([node], listed, Node.attached)[0]
     return found
 
 
-def known_labels(node: Node) -> Node | None:
-    """Return the labels of rows of integers whose metadata list them, None for any other data."""
-    if not isinstance(node.meta.get(LABELS), (list, tuple, np.ndarray)) or not node.shape:
-        return None
-    return label_node(node)
-
-
-def label_node(node: Node) -> Stored | None:
-    """Return the labels of integers whose metadata have them; those that are computed are read."""
-    labels = node.meta.get(LABELS)
-    if node.dtype is None or node.dtype.kind not in "iu":
-        return None
-    if hasattr(labels, "__array__"):  # a view of labels, which a photograph keeps
-        labels = np.asarray(labels)
-    if not isinstance(labels, (list, tuple, np.ndarray)):
-        return None
-    if any(isinstance(label, (list, tuple, dict, np.ndarray)) for label in labels):
-        return None
-    found = np.empty(len(labels), object)
-    found[:] = labels
-    if len({type(label) for label in labels}) == 1:  # NumPy would make texts of texts and numbers
-        found = np.asarray(labels)
-    return stored(ArraySource(found), False)
-
-
-def label_dtype(node: Node) -> DType:
-    """Return the dtype of labels, for codes that of the labels that they know; nothing is read."""
-    labels: Any = node.meta.get(LABELS)
-    is_late = hasattr(labels, "__array__") and not isinstance(labels, np.ndarray)
-    if is_late and known_dtype(node).kind in "iu":
-        own: DType = labels.dtype
-        return own
-    return known_dtype(label_node(node) or node)
-
-
-def decoded(codes: Node, labels: Node) -> Node:
+def decoded(codes: Node, labels: Labels) -> Node:
     """Return the label of each row; where it is missing NaN, NaT, or None for all else.
 
     >>> codes = stored(ArraySource(np.array([1, -1, 0])))
-    >>> evaluate(decoded(codes, stored(ArraySource(np.array([2.5, 0.5]))))).tolist()
+    >>> evaluate(decoded(codes, Labels([2.5, 0.5]))).tolist()
     [0.5, nan, 2.5]
     """
-    step = Decoding(evaluate(labels))
-    return Mapped(codes, step, (), known_shape(codes), step.table.dtype)
+    _, dtype = _nothing_of(labels.dtype)
+    return Mapped(codes, Decoding(labels), (), known_shape(codes), dtype)
 
 
 def in_labels(node: Node) -> Node:
     """Return the label of each row of codes that know their labels, any other node as it is."""
-    labels = known_labels(node)
+    labels = labels_of(node)
     return node if labels is None else decoded(node, labels)
 
 
 class Decoding(Part):
-    """The step from codes to labels; the last entry of its table is for what is missing."""
+    """The step from codes to labels."""
 
-    __slots__ = ("table",)
+    __slots__ = ("labels",)
     parts = ()
     title: ClassVar[str] = "labels of codes"
     deterministic: ClassVar[bool] = True
 
-    def __init__(self, labels: np.ndarray) -> None:
-        kind = labels.dtype.kind
-        self.table = np.empty(len(labels) + 1, labels.dtype if kind in "fcmM" else object)
-        self.table[:-1] = labels
-        self.table[-1] = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(kind)
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the labels of these rows."""
-        codes = checked_codes(evaluate(rows_of(node.node, numbers)), len(self.table) - 1)
-        found: np.ndarray = self.table[codes]
+        table = self.labels.table()
+        codes = checked_codes(evaluate(rows_of(node.node, numbers)), len(table) - 1)
+        found: np.ndarray = table[codes]
         return found
 
 
@@ -285,21 +319,21 @@ class _CodeCounts(Table):
     __slots__ = ("labels",)
     about = "counts of labels"
 
-    def __init__(self, codes: Node, labels: np.ndarray) -> None:
+    def __init__(self, codes: Node, labels: Labels) -> None:
         pairs = [("value", in_records(labels.dtype)), ("count", np.int64)]
         super().__init__(codes, np.dtype(pairs))
         self.labels = labels
 
     def find(self, node: Node) -> np.ndarray:
         """Count the codes."""
-        codes, counts = count_values(node, False)
-        there = checked_codes(codes, len(self.labels)) != MISSING
-        found = np.zeros(len(self.labels), self.dtype)
-        found["value"] = self.labels
-        found["count"][codes[there]] = counts[there]
+        codes, counts = count_values(node, False)  # of -1 none
+        labels = self.labels.array()
+        found = np.zeros(len(labels), self.dtype)
+        found["value"] = labels
+        found["count"][checked_codes(codes, len(labels))] = counts
         return found
 
 
-def counted(codes: Node, labels: Node) -> Node:
+def counted(codes: Node, labels: Labels) -> Node:
     """Return the labels that codes know and how many rows have each, as fields value and count."""
-    return _CodeCounts(codes, evaluate(labels)).rows()
+    return _CodeCounts(codes, labels).rows()

@@ -42,9 +42,10 @@ class LabelVerbs(BaseView):
         array(['a', 'b'], dtype='<U1')
         """
         known = _known_labels(self)
-        if known is not None:
-            return cast(Self, known)
-        return like(self, tables.distinct(node_of(self), False, labels=True))
+        if known is None:
+            return like(self, tables.distinct(node_of(self), False, labels=True))
+        given = known.given  # of which a view is more than its values: it may be still to be read
+        return cast(Self, given) if isinstance(given, BaseView) else like(self, known.node())
 
     def _codes(self, labels: Any = None) -> Self:
         """Return the code of each row's label: its number among all labels, -1 if it is missing.
@@ -58,11 +59,11 @@ class LabelVerbs(BaseView):
         >>> codes(), codes[2:](), d.label._codes(labels=["c", "b"])()
         (array([1, 0, 2, 1]), array([2, 1]), array([ 1, -1,  0,  1]))
         """
-        given = None if labels is None else _labels_from(labels)
         own = _known_labels(self)
-        if own is not None and given is None:
+        if own is not None and labels is None:
             return self
-        codes, known = tables.coded(node_of(self), given, None if own is None else node_of(own))
+        given = None if labels is None else _labels_from(labels)
+        codes, known = tables.coded(node_of(self), given, own)
         return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
 
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
@@ -95,7 +96,7 @@ class LabelVerbs(BaseView):
         """
         known = _known_labels(self)
         if known is not None:
-            return like(self, tables.counted(node_of(self), node_of(known)))
+            return like(self, tables.counted(node_of(self), known))
         return like(self, tables.distinct(node_of(self), True, labels=True))
 
     def _group(self, by: Any, *, dropna: bool = True) -> tables.Grouped:
@@ -180,19 +181,13 @@ def _one_hot(codes: Node, labels: Any, dtype: Any) -> Node:
     return node_of((viewed(codes)[..., None] == np.arange(count))._astype(dtype))
 
 
-def _known_labels(view: BaseView) -> BaseView | None:
+def _known_labels(view: BaseView) -> tables.Labels | None:
     """Return the labels that the metadata of codes hold, or their space tells; else None."""
     node = node_of(view)
-    if "labels" in node.meta:
-        labels = node.meta["labels"]
-        if isinstance(labels, BaseView):
-            return labels
-        known = tables.known_labels(node)
-        return None if known is None else like(view, known)
     space = spaces.readable_space_of_rows(node.meta)
     if isinstance(space, spaces.IndexSpace) and space.max_labels is not None:
-        return like(view, node_from(np.arange(space.max_labels)))
-    return None
+        return tables.labels_of(node) or tables.Labels(np.arange(space.max_labels))
+    return tables.labels_of(node)
 
 
 def _labels_from(labels: Any) -> Node:

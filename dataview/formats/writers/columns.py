@@ -21,7 +21,7 @@ from dataview.plan.build import keyed
 from dataview.plan.gaps import MASK_OF, present_in
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
-from dataview.tables import known_labels
+from dataview.tables import labels_of
 
 OBJECT_BYTES = 64
 """About what a text takes."""
@@ -191,8 +191,8 @@ def texts_of_labels(leaf: Leaf, texts: Texts, nothing: str) -> list[str] | None:
 
     It is None of other data, and of labels that a column does not hold: there the codes are kept.
     """
-    labels = known_labels(leaf.node)
-    array = None if labels is None else evaluate(labels)
+    labels = labels_of(leaf.node)
+    array = None if labels is None else labels.array()
     if array is None or array.dtype.kind not in texts or array.dtype.kind == "O":
         return None
     return [*texts[array.dtype.kind](array, leaf), nothing]
