@@ -189,7 +189,15 @@ PARTS = {
     "pickled": lambda d: pickle.loads(pickle.dumps(d[1:])),
     "cached": lambda d: d[:]._cached(),
     "sorted": lambda d: d._sorted(by="x"),
+    "columns": lambda d: dv.View(**by_column(d)),
+    "zipped": lambda d: dv.zip(**by_column(d)),
+    "nested": lambda d: dv.View({"of": by_column(d)}).of,
 }
+
+
+def by_column(d):
+    """Give the columns of a table, each as a view of its own."""
+    return {name: d[name] for name in (*CELLS, "n")}
 
 
 @pytest.fixture(scope="module")
@@ -607,3 +615,87 @@ def test_streams_have_gaps(tmp_path):
     for batches in (d._minibatches(4), d._loader(batch_size=4)):
         found = [(batch.qty < 5)().tolist() for batch in batches]
         assert found == [[True, False, True, True], [False, True]]
+
+
+# -------------------- records made of columns --------------------
+
+AGE = [31, None, 41, 0]
+
+
+def with_field(name, column):
+    d = ages()
+    d[name] = column
+    return d
+
+
+MADE = {
+    "view": lambda: (dv.View(v=ages().age), AGE),
+    "mapping": lambda: (dv.View({"v": ages().age}), AGE),
+    "nested": lambda: (dv.View(a={"v": ages().age}).a, AGE),
+    "zip": lambda: (dv.zip(v=ages().age, n=[1, 2, 3, 4]), AGE),
+    "driven": lambda: (dv.View(v=ages().age, w=[1], _driver="v")._select("v"), AGE),
+    "beside an array": lambda: (dv.View(np.zeros((4, 2)), v=ages().age)._select("v"), AGE),
+    "new field": lambda: (with_field("v", ages().age + 1), [32, None, 42, 1]),
+    "condition": lambda: (with_field("v", ages().age > 31), [False, None, True, False]),
+    "other field": lambda: (with_field("city", ages().age)._rename(city="v"), AGE),
+    "both": lambda: (
+        with_field("age", ages().age + (~(ages().city == "a"))._astype(int))._rename(age="v"),
+        [31, None, None, 1],
+    ),
+    "joined": lambda: (dv.concat(dv.View(v=ages().age), dv.View(v=[7])), [*AGE, 7]),
+    "bound": lambda: (
+        dv.View(v=dv.symbol("x", dtype=int, shape=(None,)))._bind(x=ages().age), AGE,
+    ),
+    "filled": lambda: (dv.View(v=ages().age._fillna(7)), [31, 7, 41, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_records_made_of_columns_have_the_gaps_of_these(tmp_path, how):
+    d, expected = MADE[how]()
+    d = d._select("v")
+    assert pa.table(d)["v"].to_pylist() == expected
+    for name in ("t.csv", "t.parquet", "t.jsonl", "t.h5", "t.npz"):
+        d._save(tmp_path / name)
+        with dv.open(tmp_path / name) as again:
+            assert pa.table(again)["v"].to_pylist() == expected
+    lacking = [value is None for value in expected]
+    for one in (d, d._freeze(), pickle.loads(pickle.dumps(d)), next(iter(d._loader(9)))):
+        assert one.v._isna()().tolist() == lacking
+    assert d._missing().v() == sum(lacking)
+    assert d._describe()["v"].get("missing", 0) == sum(lacking)
+    assert len(d._dropna("v")) == len(expected) - sum(lacking)
+
+
+def test_a_mask_that_is_declared_is_the_one_of_its_column():
+    d = dv.View(v=ages().age, known=[False, True, True, True], _meta={"known": {"mask_of": "v"}})
+    assert d._fields() == ("v", "known")
+    assert d.v._isna()().tolist() == [True, False, False, False]
+
+
+def test_other_data_in_the_place_of_a_column_bring_their_gaps():
+    d = ages()
+    d.age = dv.View(pa.table({"x": [None, 1, 2, 3]})).x
+    assert d.age_mask().tolist() == [False, True, True, True]
+    d.age = dv.View(np.arange(4))
+    assert "age_mask" not in d._fields()
+
+
+def test_columns_of_several_numbers_have_a_mask_of_rows():
+    pairs = pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2))
+    d = dv.View(pa.table({"v": pairs}))
+    for v in (d.v, d.v[::-1][::-1], d.v + 1 - 1, dv.concat(d.v[:2], d.v[2:])):
+        made = dv.View(v=v)
+        assert made.v_mask().tolist() == [True, False, True]
+        assert pa.table(made)["v"].to_pylist() == [[1, 2], None, [3, 4]]
+
+
+def test_new_fields_of_streams_have_gaps(tmp_path):
+    (tmp_path / "d").mkdir()
+    for n in range(2):
+        (tmp_path / "d" / f"{n}.csv").write_text("qty,city\n0,a\n,\n3,b\n")
+    d = dv.open(tmp_path / "d", layout="parts")
+    d.more = d.qty + 1
+    assert (d.more._mean()(), d.qty._mean()()) == (2.5, 1.5)
+    kept = d[:6]._freeze()
+    assert (kept.more._mean()(), kept.qty._mean()()) == (2.5, 1.5)

@@ -23,6 +23,7 @@ from dataview.exchange.hugging_face import is_columns, of_columns
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import keyed, record
 from dataview.plan.fields import check_name
+from dataview.plan.gaps import telling
 from dataview.plan.node import Node
 from dataview.plan.values import asks_items, listed
 from dataview.samples import IteratorSamples, NumberedSamples, Stream
@@ -165,7 +166,7 @@ def _of_tensors(value: Any, names: Names | None) -> Node:
 
 
 def _members(parts: Mapping[Any, Any]) -> Node:
-    return record({check_name(name): _member(name, part) for name, part in parts.items()})
+    return telling(record({check_name(name): _member(name, part) for name, part in parts.items()}))
 
 
 def _member(name: str, value: Any) -> Node:

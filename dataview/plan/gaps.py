@@ -21,7 +21,15 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from dataview.plan.build import columns, comparison, elementwise, select, stored
+from dataview.index import axes_of, parse
+from dataview.plan.build import (
+    columns,
+    comparison,
+    elementwise,
+    select,
+    stored,
+    with_fields,
+)
 from dataview.plan.concat import concat
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import (
@@ -75,6 +83,48 @@ def with_mask(node: Node, mask: Node) -> Node:
     if isinstance(node, (Sampled, Record)) or node.shape is None:
         return node
     return node.replaced(mask=mask, has_gaps=True)
+
+
+def telling(node: Node) -> Node:
+    """Return a record with a mask beside each of its columns that knows its gaps."""
+    if not isinstance(node, Record | Driven):
+        return node
+    columns = {
+        name: column
+        for name, column in node.fields.named.items()
+        if isinstance(column, Attached) and column.node.has_gaps
+    }
+    fields, masks = node.fields, masks_in(node.fields) if columns else {}
+    for name, column in columns.items():
+        if name in masks or name in masks.values():
+            continue
+        if (present := _rows_present(column.node)) is not None:
+            mask = column.of(noted(present, name))
+            fields = fields.with_field(_free_name(f"{name}{MASK}", fields), mask)
+    return node if fields is node.fields else with_fields(node, fields)
+
+
+def masked_alike(nodes: Sequence[Node]) -> list[Node]:
+    """Return records such that a column that has a mask in one of them has one in each."""
+    masks = {
+        name: mask
+        for node in nodes
+        if isinstance(node, Record)
+        for name, mask in masks_in(node.fields).items()
+    }
+    return [_with_whole(node, masks) for node in nodes]
+
+
+def _with_whole(node: Node, masks: Mapping[str, str]) -> Node:
+    """Return a record with these masks: of a column that has none, nothing is missing."""
+    fields = node.fields
+    for name, mask in masks.items():
+        column = fields.named.get(name)
+        if mask in fields or node.count is None or not isinstance(column, Attached):
+            continue
+        whole = broadcast(_constant(True), (node.count,))
+        fields = fields.with_field(mask, column.of(noted(whole, name)))
+    return node if fields is node.fields else with_fields(node, fields)
 
 
 def own_columns(named: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,11 +270,12 @@ def _noted_field(field: Field, name: str) -> Field:
     return field.with_meta(read_only_meta({**field.meta, MASK_OF: name}))
 
 
-def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, Node]:
-    """Return the fields that stay when other data become one of them, and these data.
+def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, dict[str, Node]]:
+    """Return the fields that stay when other data become one of them, and what is put there.
 
-    The mask of a column goes, unless the data are computed from the column and its gaps are not
-    NaN, NaT or None in both; data that take the place of a mask are one of the same column.
+    That is the data, and their mask if they know one.  The mask of a column goes, unless the data
+    are computed from the column and its gaps are not NaN, NaT or None in both; data that take the
+    place of a mask are one of the same column.
     """
     masks = masks_in(fields)
     column = next((column for column, mask in masks.items() if mask == name), None)
@@ -232,12 +283,15 @@ def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, Node]:
         told = fields.named[column]
         if isinstance(told, Attached):
             fields = fields.with_field(column, told.of(with_mask(told.node, part)))
-        return fields, noted(part, column)
+        return fields, {name: noted(part, column)}
+    if (present := _rows_present(part)) is not None:
+        mask = masks.get(name) or _free_name(f"{name}{MASK}", fields)
+        return fields, {name: part, mask: noted(present, name)}
     if name not in masks or _has_gaps_of(part, fields.named[name], fields.named[masks[name]]):
-        return fields, part
+        return fields, {name: part}
     named = {other: field for other, field in fields.named.items() if other != masks[name]}
     why = f"is gone, since other data took the place of {name!r}, whose gaps it told"
-    return Fields(named, {**fields.lost, masks[name]: why}), part
+    return Fields(named, {**fields.lost, masks[name]: why}), {name: part}
 
 
 def _has_gaps_of(part: Node, column: Field, mask: Field) -> bool:
@@ -324,6 +378,34 @@ def both(one: Node | None, other: Node | None) -> Node | None:
     if one is None or other is None:
         return other if one is None else one
     return _both(one, other)
+
+
+def _rows_present(node: Node) -> Node | None:
+    """Return where there are data as `present_in` does: of rows that are wholly there or missing.
+
+    It is of elements if one of a row may be missing alone.
+    """
+    present = present_in(node)
+    shape = () if present is None else present.shape or ()
+    if present is None or len(shape) < 2 or 0 in shape or not _varying(present) <= {0}:
+        return present
+    return select(present, parse((slice(None), *[0] * len(shape[1:])), shape))
+
+
+def _varying(mask: Node) -> set[int]:
+    """Return the axes along which a mask may differ."""
+    if isinstance(mask, Select):
+        inner, maps = _varying(mask.node), mask.index.maps
+        return {axis for own in inner for axis in axes_of(maps[own])}
+    if isinstance(mask, Concat):
+        return {0}.union(*map(_varying, mask.nodes))
+    shape = known_shape(mask)
+    if isinstance(mask, Elementwise):
+        parts = [arg for arg in mask.args if isinstance(arg, Node)]
+        return {
+            len(shape) - len(known_shape(one)) + axis for one in parts for axis in _varying(one)
+        }
+    return {axis for axis, length in enumerate(shape) if length > 1}
 
 
 def _both(one: Node, other: Node) -> Node:

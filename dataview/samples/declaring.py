@@ -82,7 +82,8 @@ def with_part(node: Stream, name: str, part: Node) -> Stream:
             f"the samples of a stream have their fields when they come, and {name!r} is no field "
             "of each that could be computed as they come; _map(function) makes samples of others"
         )
-    whole = record({other: p.one for other, p in zip(parts, known, strict=True)}, 0)
+    named = {other: p.one.replaced(meta=p.meta) for other, p in zip(parts, known, strict=True)}
+    whole = record(named, 0)
     return Stream(ComputedSamples(whole), whole)
 
 

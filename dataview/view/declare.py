@@ -26,7 +26,7 @@ from dataview.plan.fields import (
     check_name,
     lay_window,
 )
-from dataview.plan.gaps import copied_rows, knowing, present_in, replacing, with_mask
+from dataview.plan.gaps import copied_rows, knowing, present_in, replacing, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -224,8 +224,14 @@ def attach(node: Node, name: str, part: Node) -> Node:
     """Return the node with one more field, as a member of a record or beside any other data."""
     if name not in node.fields:  # one that came with data may have any name
         check_declared(name)
-    left, part = replacing(node.fields, name, part)
+    left, parts = replacing(node.fields, name, part)
     node = node if left is node.fields else with_fields(node, left)
+    for own, one in parts.items():
+        node = _attached(node, own, one)
+    return node
+
+
+def _attached(node: Node, name: str, part: Node) -> Node:
     if isinstance(node, Record):
         others = {other: place.node for other, place in members(node).items()}
         found = record(others | {name: part}, node.rank)
@@ -250,6 +256,16 @@ def _driven(node: Record, driver: str) -> Node:
         raise unknown_field(driver, node.fields, "_driver=")
     named = {name: Attached(part.node, None) for name, part in members(node).items()}
     return Driven(named[driver].node, Fields(named), driver)
+
+
+def described(
+    node: Node,
+    meta: Mapping[str, Mapping[str, Any]] | None,
+    given: Mapping[str, spaces.Space] | None,
+) -> Node:
+    """Return the node with metadata and spaces by field, and a mask beside each that has gaps."""
+    node = node if meta is None else with_meta(node, meta)
+    return telling(node if given is None else with_spaces(node, given))
 
 
 def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
@@ -331,15 +347,23 @@ def freeze(node: Node) -> Node:
         if isinstance(old, Ragged):
             return copied_rows(old, rows_of, writable=False)
         copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
-        return copy.replaced(
-            fields=copy.fields if copy.fields.named else part.fields, meta=old.meta
-        )
+        fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
+        return copy.replaced(fields=fields, meta=old.meta)
 
     found: Node = rebuilt([node], frozen, Node.attached)[0]
     present = present_in(node)
     if present is None:
         return found
     return with_mask(found, stored(ArraySource(np.array(evaluate(present))), False))
+
+
+def _described_as(columns: Fields, old: Node) -> Fields:
+    """Return the columns of a copy with the metadata of those that were copied."""
+    for name, column in columns.named.items():
+        if isinstance(column, Attached) and name in old.fields:
+            node = column.node.replaced(meta=field(old, name).meta)
+            columns = columns.with_field(name, column.of(node))
+    return knowing(columns)
 
 
 def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:

@@ -16,6 +16,7 @@ from dataview.index import is_integer
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
+from dataview.plan.gaps import masked_alike
 from dataview.plan.node import Node
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
@@ -259,7 +260,7 @@ def concat(*views: Any) -> View:
     array([2, 3])
     """
     parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
-    return viewed(concat_nodes([node_from(part) for part in parts], joined_meta))
+    return viewed(concat_nodes(masked_alike([node_from(part) for part in parts]), joined_meta))
 
 
 def zip(
@@ -282,8 +283,7 @@ def zip(
         raise TypeError(f"two views are named {min(twice)!r}: one by its place, one by keyword")
     named |= fields
     node = declare.zip_nodes({name: node_from(part) for name, part in named.items()}, _driver)
-    node = node if _meta is None else declare.with_meta(node, _meta)
-    return viewed(node if _spaces is None else declare.with_spaces(node, _spaces))
+    return viewed(declare.described(node, _meta, _spaces))
 
 
 @explained(instead=advice)

@@ -34,7 +34,7 @@ from dataview.index import (
 )
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
 from dataview.plan.fields import check_declared
-from dataview.plan.gaps import renamed, with_masks
+from dataview.plan.gaps import renamed, telling, with_masks
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
@@ -108,10 +108,7 @@ class View(
         if _length is not None or _names is not None or _fields is not None:
             about = declare.SampleFacts(_length, _names, _fields)
         node = declare.construct(face.data_of(data), parts, _rank, _driver, about)
-        if _meta is not None:
-            node = declare.with_meta(node, _meta)
-        if _spaces is not None:
-            node = declare.with_spaces(node, _spaces)
+        node = declare.described(node, _meta, _spaces)
         set_node(self, read_only(node) if _readonly else node)
 
     # --- data out --------------------------------------------------------------------------
@@ -177,7 +174,7 @@ class View(
         """
         given = {**hints.by_name(values), **named}
         data = {name: node_from(value) for name, value in given.items()}
-        return viewed(bind(node_of(self), data))
+        return viewed(telling(bind(node_of(self), data)))
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""
