@@ -1087,7 +1087,9 @@ def test_keys_with_gaps_are_joined_with_nothing(dtype, tmp_path):
     pq.write_table(pa.table({"k": keys(2, 0, None), "y": [20, 10, 99]}), tmp_path / "b.parquet")
     a, b = dv.open(tmp_path / "a.parquet"), dv.open(tmp_path / "b.parquet")
     found = a._join(b, on="k", missing="mask")
-    assert found._fields() == ("k", "x", "y", "k_mask")
+    assert found._fields() == ("k", "x", "y", "k_mask", "k_mask_2", "y_mask")
+    assert found.k._isna()().tolist() == [False, True, False, False]
+    assert found.y._isna()().tolist() == [False, True, False, True]
     assert found.k_mask().tolist() == [True, False, True, False]
     assert found.y().tolist() == [10, 0, 20, 0]
     assert a[[0, 2]]._join(b, on="k").y().tolist() == [10, 20]
@@ -1141,6 +1143,62 @@ def test_labels_that_are_found_number_other_rows_and_their_own_parts():
     for known in (labels, d._counts().value, d._unique(), labels[::-1][::-1]):
         assert dv.View(["c", "d"])._codes(labels=known)().tolist() == [2, -1]
         assert d._onehot(labels=known)._shape() == (4, 3)
+
+
+def test_a_join_keeps_its_keys_and_knows_what_has_no_partner(tmp_path):
+    d = dv.View(city=["Bonn", "Rome", "Oslo"], day=[1, 2, 3])
+    image = pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
+    sizes = {"pop": [3, None], "rate": [0.5, 1.5], "flag": [True, False], "image": image}
+    other = dv.View(pa.table({"city": ["Rome", "Oslo"], **sizes, "at": [{"x": 1}, {"x": 2}]}))
+    both = d._join(other, missing="mask")
+    assert both.city._isna()().tolist() == [False] * 3 and len(both._dropna("city")) == 3
+    assert both._missing().city() == 0 and both._missing().pop() == 2
+    assert both.pop._mean()() == 3.0 and both.rate._mean()() == 1.0 and both.at.x._sum()() == 3
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        means = both._group(by="city")._mean().pop()
+    assert_same(means, np.array([np.nan, np.nan, 3.0]))
+    expected = [
+        {"city": "Bonn", "day": 1, "pop": None, "rate": None, "flag": None, "image": None,
+         "at": {"x": None}, "city_mask": False},
+        {"city": "Rome", "day": 2, "pop": 3, "rate": 0.5, "flag": True, "image": [1, 2],
+         "at": {"x": 1}, "city_mask": True},
+        {"city": "Oslo", "day": 3, "pop": None, "rate": 1.5, "flag": False, "image": None,
+         "at": {"x": 2}, "city_mask": True},
+    ]  # fmt: skip
+    assert pa.table(both).to_pylist() == expected
+    both._save(tmp_path / "both.parquet")
+    assert pq.read_table(tmp_path / "both.parquet").to_pylist() == expected
+    both._drop("image", "at")._save(tmp_path / "both.csv")
+    lines = (tmp_path / "both.csv").read_text().split()
+    assert lines[1:3] == ["Bonn,1,,,,false", "Rome,2,3,0.5,true,true"]
+
+
+def test_joined_lists_and_labels_know_what_has_no_partner():
+    d = dv.View(k=[1, 2])
+    other = dv.View(k=[2], x=dv.ragged([[5, 6]]), kind=[1], _meta={"kind": {"labels": ["a", "b"]}})
+    both = d._join(other, missing="mask")
+    assert both._fields() == ("k", "x", "kind", "k_mask", "x_mask")
+    table = pa.table(both)
+    assert table["x"].to_pylist() == [None, [5, 6]] and table["kind"].to_pylist() == [None, "b"]
+    table = pa.table(d[1:]._join(other))
+    assert table["x"].to_pylist() == [[5, 6]] and table["kind"].to_pylist() == ["b"]
+
+
+def test_keys_that_know_their_gaps_are_joined_with_nothing():
+    k = dv.View(pa.table({"k": [1, None, 2, None]})).k
+    right = dv.View(pa.table({"k": [0, None, 2], "name": ["zero", "none", "two"]}))
+    plain = dv.View(k=[0, 1, 2], name=["zero", "one", "two"])
+    for key in (k, k + 0):
+        d = dv.View(k=key, v=[1, 2, 3, 4])
+        found = d._join(plain, on="k", missing="mask")
+        assert found.k_mask().tolist() == [True, False, True, False]
+        assert found.name().tolist() == ["one", "", "two", ""]
+        found = d._join(dv.View(k=right.k + 0, name=right.name), on="k", missing="mask")
+        assert found.k_mask().tolist() == [False, False, True, False]
+        with pytest.raises(KeyError, match="row 1 has the k None, which is not among"):
+            d._join(plain, on="k").name()
+    zeros = dv.View(k=[0, 2])._join(dv.View(k=right.k + 0, name=right.name), on="k")
+    assert zeros.name().tolist() == ["zero", "two"]
 
 
 # -------------------- displays --------------------

@@ -13,9 +13,19 @@ from dataview.index import LINE, Computed, axis_index, parse
 from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.concat import concat
-from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.gaps import (
+    MASK,
+    NO_LABEL,
+    holds_codes,
+    masks_in,
+    noted,
+    present_in,
+    put_mask,
+    telling,
+    with_mask,
+)
 from dataview.plan.guards import check_ends
-from dataview.plan.kinds import Mapped, known_dtype, known_shape
+from dataview.plan.kinds import Mapped, Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
@@ -26,6 +36,8 @@ from dataview.tables.labels import BLOCK, in_labels
 from dataview.tables.unique import counted
 
 _POLICIES = ("error", "mask")
+
+_BOOL = np.dtype(bool)
 
 
 def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: str) -> Node:
@@ -38,26 +50,34 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
     check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
-    gaps = masks_in(node.fields).get(ours), masks_in(other.fields).get(theirs)
-    names = [name for name in other.fields if name not in (theirs, gaps[1])]
+    there = {"left": present_in(field(node, ours)), "right": present_in(field(other, theirs))}
+    sides = {"left": left, "right": right}
+    sides |= {f"{side}{MASK}": known for side, known in there.items() if known is not None}
+    lookup = Lookup(sides, missing == "error", (ours, theirs))
     own = {name: field(node, name) for name in node.fields}
-    mask = f"{ours}{MASK}"
-    if missing == "mask" and gaps[0] == mask:
-        del own[mask]  # a key that is missing is not found, so the new mask tells of both
-    twice = [name for name in (*names, *([mask] if missing == "mask" else [])) if name in own]
+    found = _looked_up(_columns(other, theirs), lookup, missing)
+    mask, partner = f"{ours}{MASK}", Mapped(left, _Found(lookup), (), known_shape(left), _BOOL)
+    if missing == "mask":
+        if masks_in(node.fields).get(ours) == mask and there["left"] is not None:
+            del own[mask]  # the key's gaps get a mask of another name
+        found[mask] = noted(partner, None)
+    twice = [name for name in found if name in own]
     if twice:
         raise ValueError(
             f"both sides of _join have the fields {twice}; choose other names with _rename, or "
             "leave fields out with _drop"
         )
-    sides = {"left": left, "right": right}
-    there = zip(sides, (node, other), gaps, strict=True)
-    sides |= {f"{side}{MASK}": field(whole, gap) for side, whole, gap in there if gap}
-    lookup = Lookup(sides, missing == "error", (ours, theirs))
-    found = {name: _looked_up(field(other, name), lookup, missing) for name in names}
-    if missing == "mask":
-        found[mask] = Mapped(left, _Found(lookup), (), known_shape(left), np.dtype(bool))
-    return record({**own, **found}, 1)
+    named = {**own, **found}
+    for name, part in found.items():
+        if missing == "mask" and isinstance(part, Ragged) and name not in masks_in(other.fields):
+            put_mask(named, name, partner)
+    return telling(record(named, 1))
+
+
+def _columns(node: Node, key: str | None = None) -> dict[str, Node]:
+    """Return the fields of a node but for a key, and for masks of columns that know their gaps."""
+    told = {mask for name, mask in masks_in(node.fields).items() if field(node, name).has_gaps}
+    return {name: field(node, name) for name in node.fields if name != key and name not in told}
 
 
 def _common(node: Node, other: Node) -> str:
@@ -88,17 +108,32 @@ def _key(node: Node, name: str) -> Node:
     return in_labels(found)
 
 
-def _looked_up(node: Node, lookup: Lookup, missing: str) -> Node:
-    """Return the rows of a field that belong to the keys; the last one is for missing keys."""
-    if missing == "mask" and isinstance(node, Ragged):
+def _looked_up(columns: Mapping[str, Node], lookup: Lookup, missing: str) -> dict[str, Node]:
+    """Return the rows of fields that belong to the keys; the last one is for missing keys."""
+    found: dict[str, Node] = {}
+    for name, node in columns.items():
+        if isinstance(node, Record):
+            inner = record(_looked_up(_columns(node), lookup, missing), node.rank)
+            found[name] = telling(inner).replaced(meta=node.meta)
+            continue
+        if missing == "mask":
+            node = concat([node, _missing_row(node).replaced(meta=node.meta)])
+        shape = (lookup.others,) if isinstance(node, Ragged) else known_shape(node)
+        index = axis_index(shape, Computed(lookup, LINE), lookup.count)
+        found[name] = select(node, index, "rows")
+    return found
+
+
+def _missing_row(node: Node) -> Node:
+    """Return the row that stands where a key has no partner."""
+    if isinstance(node, Ragged):
         none = np.array([[length or 0 for length in node.layout.axes]])
-        node = concat([node, Ragged(node.values, shaped(none, node.layout.axes))])
-    elif missing == "mask":
-        one = np.full((1, *known_shape(node)[1:]), _nothing(known_dtype(node)), known_dtype(node))
-        node = concat([node, stored(ArraySource(one), False)])
-    shape = (lookup.others,) if isinstance(node, Ragged) else known_shape(node)
-    index = axis_index(shape, Computed(lookup, LINE), lookup.count)
-    return select(node, index, "rows")
+        return Ragged(node.values, shaped(none, node.layout.axes))
+    shape, dtype = (1, *known_shape(node)[1:]), known_dtype(node)
+    if holds_codes(node) and dtype.kind == "i":
+        return stored(ArraySource(np.full(shape, NO_LABEL, dtype)), False)
+    one = stored(ArraySource(np.full(shape, _nothing(dtype), dtype)), False)
+    return with_mask(one, stored(ArraySource(np.zeros(1, bool)), False))
 
 
 def _nothing(dtype: DType) -> Any:

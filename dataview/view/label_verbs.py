@@ -130,8 +130,8 @@ class LabelVerbs(BaseView):
 
         `on` names the key, or the key on each side; without it the key is the only field that both
         sides have. A key that `other` lacks is an error; with
-        `missing="mask"` its row holds NaN, zero or an empty text, and a field `<key>_mask` is true
-        for the rows that have a partner.
+        `missing="mask"` its row is missing in the fields of `other`, and a field `<key>_mask` is
+        true for the rows that have a partner.
 
         >>> import dataview as dv
         >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])
