@@ -359,6 +359,17 @@ def test_fillna_refuses_what_does_not_fit():
         dv.View(x=[1.0], y=[2.0])._fillna(0)
     with pytest.raises(ValueError, match="broadcast"):
         dv.View([1.0, np.nan])._fillna([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(TypeError, match=r"float64 would lose.*_astype\('float64'\)._fillna"):
+        v._fillna(v._mean())
+    with pytest.raises(TypeError, match=r"give values of datetime64\[D\]"):
+        dv.View(np.array(["NaT"], "M8[D]"))._fillna(dv.View([1.5]))
+
+
+def test_fillna_takes_dates_as_texts():
+    v = dv.View(np.array(["2020-01-01", "NaT"], "M8[D]"))
+    assert_same(v._fillna("1900-05-06")(), np.array(["2020-01-01", "1900-05-06"], "M8[D]"))
+    with pytest.raises(ValueError, match="'soon' is no date"):
+        v._fillna("soon")
 
 
 def test_dropna_looks_at_every_field():

@@ -1336,3 +1336,26 @@ def test_codes_are_saved_with_labels_that_are_found_then(tmp_path, name):
     assert code._codes()[[0, 2]]().tolist() == [0, 1]
     dv.View(label)._codes()._save(tmp_path / "alone.npz")
     assert dv.open(tmp_path / "alone.npz")._meta["labels"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".feather"])
+@pytest.mark.parametrize(
+    "values",
+    [["a", np.nan, None, "b"], ["é", np.float64("nan"), "", "c"], [None, float("nan"), "x", "y"]],
+)
+def test_what_is_missing_among_texts_is_missing_in_a_table(values, suffix, tmp_path):
+    dv.View(name=np.array(values, object), n=range(4))._save(tmp_path / f"t{suffix}")
+    found = dv.open(tmp_path / f"t{suffix}")
+    there = [isinstance(value, str) for value in values]
+    assert found.name._notna()().tolist() == there
+    assert [t for t, is_one in zip(found.name().tolist(), there, strict=True) if is_one] == [
+        value for value in values if isinstance(value, str)
+    ]
+
+
+@pytest.mark.parametrize("values", [[True, None, False], [True, np.nan, False], [1, None, 3]])
+def test_objects_of_one_kind_are_a_column_of_parquet_with_gaps(values, tmp_path):
+    dv.View(a=np.array(values, object))._save(tmp_path / "t.parquet")
+    found = dv.open(tmp_path / "t.parquet").a
+    assert found._isna()().tolist() == [False, True, False]
+    assert found()[[0, 2]].tolist() == [values[0], values[2]]

@@ -305,9 +305,10 @@ def one_each(values: np.ndarray, count: int) -> np.ndarray:
 def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None:
     """Raise unless there is one value for each row."""
     if shape is None or len(shape) != 1 or (dtype is not None and dtype.names):
+        got = "a record" if dtype is not None and dtype.names else f"shape {shape}"
         raise ValueError(
             "rows are ordered by one value each; name a field with by=, or give an array of "
-            f"{count} values; got shape {shape}"
+            f"{count} values; got {got}"
         )
     if shape[0] != count:
         raise ValueError(f"there are {count} rows, and {shape[0]} values to order them by")

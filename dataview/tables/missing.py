@@ -12,14 +12,29 @@ from dataview.plan.build import elementwise, field, record, stored
 from dataview.plan.gaps import both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
+from dataview.tables.comparing import in_dates
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
+
+
+def check_fill(given: DType, dtype: DType) -> None:
+    """Raise if values of a dtype would lose what they hold in place of what is missing."""
+    if not np.can_cast(given, dtype, "same_kind"):
+        other = given if given.kind in "fc" else np.dtype(float)
+        raise TypeError(
+            f"_fillna: values of {given} would lose what they hold in place of missing {dtype}; "
+            + (
+                f"view._astype({other.name!r})._fillna(value) has room for them"
+                if dtype.kind in "biuf" and given.kind in "biufc"
+                else f"give values of {dtype}"
+            )
+        )
 
 
 def filled_in(node: Node, value: Any) -> Node:
@@ -30,7 +45,9 @@ def filled_in(node: Node, value: Any) -> Node:
         each = isinstance(value, Node) and value.shape != ()
         return rows.over(filled_in(rows.leaf(), rows.per_row(value) if each else value))
     dtype = known_dtype(node)
+    _, value = in_dates(node, value)
     if isinstance(value, Node):
+        check_fill(known_dtype(value), dtype)
         options = (("dtype", dtype), ("casting", "same_kind"))
         (fill,) = elementwise(NumpyFunction("astype", options), (value,))
     else:

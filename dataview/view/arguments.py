@@ -35,7 +35,15 @@ INSTEAD = {
         "columns": "d._drop('x', 'y')",
         "index": "d[rows] with the rows that stay",
     },
-    "_dropna": {"subset": "d._dropna('x', 'y')"},
+    "_drop_duplicates": {
+        "keep": "d[::-1]._drop_duplicates(by='x')[::-1] for the last of each",
+        "subset": "d._drop_duplicates(by='x')",
+    },
+    "_dropna": {
+        "how": "d[d.x._notna() | d.y._notna()] for rows that have one of them",
+        "subset": "d._dropna('x', 'y')",
+        "thresh": "d[d.x._notna() | d.y._notna()] for rows that have one of them",
+    },
     "_fillna": {"inplace": "d.x[:] = d.x._fillna(0)"},
     "_folds": {"shuffle": _SHUFFLES},
     "_group": {

@@ -319,4 +319,8 @@ def names_in(names: Sequence[Any]) -> tuple[str, ...]:
     (('x', 'y'), ('x', 'y'))
     """
     one = names[0] if len(names) == 1 else names
-    return tuple(one if isinstance(one, (list, tuple)) else names)
+    found = tuple(one if isinstance(one, (list, tuple)) else names)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"fields are named by texts; got {name!r}; d[rows] selects rows")
+    return found

@@ -19,6 +19,7 @@ from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta
 from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.operations import is_present
 from dataview.sources import made_so_far
 from dataview.tables import checked_codes
 
@@ -165,13 +166,16 @@ def of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
 
 
 def of_texts(block: np.ndarray, leaf: Leaf, written: Callable[[str], str] = as_cell) -> list[str]:
-    """Return texts as they are written, and nothing for None."""
+    """Return texts as they are written, and nothing for None or NaN."""
     values = block.tolist()
+    if block.dtype.kind != "U":
+        there = is_present(block).tolist()
+        values = [one if is_one else None for one, is_one in zip(values, there, strict=True)]
     wrong = next((one for one in values if one is not None and not isinstance(one, str)), None)
     if wrong is not None:
         raise TypeError(
             f"field {leaf.name!r} has {shortened(repr(wrong))}, and of Python's objects a column "
-            "holds texts and None"
+            "holds texts, and None or NaN for what is missing; _map(str) makes texts of the others"
         )
     return ["" if value is None else written(value) for value in values]
 

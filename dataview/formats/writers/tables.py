@@ -18,6 +18,7 @@ from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out
 from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype
+from dataview.plan.operations import is_present
 from dataview.sources import new_file
 
 GROUP_BYTES = 1 << 26
@@ -101,8 +102,13 @@ class _Columns(Columns):
             meta |= {} if entry["kind"] == "record" else entry.get("meta", {})
             meta.pop(MASK_OF, None)
             arrays.append(array)
-            fields.append(_field(name, array.type, present is not None, _as_meta(meta)))
+            may_lack = present is not None or self._is_of_objects(entry)
+            fields.append(_field(name, array.type, may_lack, _as_meta(meta)))
         return arrays, fields
+
+    def _is_of_objects(self, entry: Any) -> bool:
+        """Whether an entry is of objects, any of which may be None."""
+        return "at" in entry and known_dtype(self.leaves[entry["at"]].node).hasobject
 
     def _column(self, entry: Any, start: int, stop: int, present: np.ndarray | None) -> Any:
         """Return some rows of what an entry describes as an Arrow array."""
@@ -180,6 +186,7 @@ def _arrow_array(
     if kind is None and dtype.kind == "M" and isinstance(meta.get("timezone"), str):
         kind = pyarrow.timestamp(np.datetime_data(dtype)[0], meta["timezone"])
     if dtype.kind == "O":
+        block = np.where(is_present(block), block, np.array(None))  # NaN is no text and no truth
         _check_objects(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
@@ -193,7 +200,10 @@ def _check_objects(block: np.ndarray) -> None:
     kinds = {type(value) for value in block.tolist() if value is not None}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"it holds objects of several kinds ({names}), and a column has one")
+        raise TypeError(
+            f"it holds objects of several kinds ({names}), and a column has one; _map(str) makes "
+            "texts of them"
+        )
 
 
 def _are_labels(labels: Any) -> bool:
