@@ -932,7 +932,7 @@ def test_what_is_no_table_is_not_saved_as_one(tmp_path):
         (np.zeros(3), "a CSV file has named columns, .*dv.View\\(x=view\\)"),
         ({"x": np.zeros(3), "y": np.zeros(2)}, "have rows, and all as many; got"),
         ({"x": np.zeros(3, "c8")}, "a CSV file holds numbers, bools, dates and texts"),
-        ({"x": np.array(["a", b"b"], object)}, "field 'x' has b'b', and .* texts and None"),
+        ({"x": np.array(["a", b"b"], object)}, "field 'x' has b'b', and .* texts, and None or NaN"),
     ):
         with pytest.raises((TypeError, ValueError), match=told):
             dv.View(data)._save(path)
