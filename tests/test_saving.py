@@ -724,8 +724,7 @@ big = dv.View(np.broadcast_to(np.float32(1), (1, 75_000_000)))
 for options in (dict(x=x.x, y=x.y), dict(x=big * 2)):
     view = dv.View(**options)
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    # 64 MB of it are for a thread that begins only now: so much room is set aside for each.
-    resource.setrlimit(resource.RLIMIT_AS, (used + (240 << 20), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + (180 << 20), resource.RLIM_INFINITY))
     view._save(sys.argv[1], sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
     print(dv.open(sys.argv[1]).x[-1, -1]())
