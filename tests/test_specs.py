@@ -1763,6 +1763,31 @@ def test_operands_that_lie_in_two_orders_are_in_neither():
         dv.View(z=d.x + d.y)._get((PLANES, "z"))
 
 
+ROW_OF_ANOTHER = {
+    "row": lambda x, y: x - y[0],
+    "row first": lambda x, y: y[0] - x,
+    "one row": lambda x, y: x - y[:1],
+    "mean": lambda x, y: x - y._mean(axis=0),
+    "mean with axes": lambda x, y: x - y._mean(axis=0, keepdims=True),
+    "minibatch": lambda x, y: x._minibatches(2)[0] - y[1],
+    "choice": lambda x, y: np.where(y[0] > 3, x, 0.0),
+}
+
+
+@pytest.mark.parametrize("computed", ROW_OF_ANOTHER.values(), ids=ROW_OF_ANOTHER)
+def test_a_row_that_lies_in_another_order_takes_the_order_away(computed):
+    numbers = np.arange(24.0).reshape(2, 12)
+    own, usual = PLANES.rows_first, PLANES.in_default_order
+    told = {"x": own, "y": usual, "same": own, "weight": VectorSpace(1)}
+    parts = {"x": numbers, "y": numbers, "same": numbers, "weight": np.ones((2, 1))}
+    d = dv.View(**parts, _spaces=told, plain=numbers)
+    assert computed(d.x, d.same)._space == own
+    assert computed(d.x, d.plain)._space == own
+    assert (computed(d.x, d.same) * d.weight)._space == own
+    with pytest.raises(ValueError, match="'z' has flat rows"):
+        dv.View(z=computed(d.x, d.y))._get((usual, "z"))
+
+
 def test_flat_rows_that_a_function_has_made_go_through_no_other_order():
     d = dv.View(x=np.arange(24.0).reshape(2, 12), _spaces={"x": PLANES})
     whole = dv.View(x=np.arange(24.0).reshape(2, 2, 2, 3), _spaces={"x": PLANES})

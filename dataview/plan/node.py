@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -294,15 +295,18 @@ def told_of_operands(
     """Return the windows and metadata that an elementwise result has of its arguments.
 
     The windows are those of the first argument whose last axes the result has, the metadata those
-    on which the arguments agree that have its shape.
+    of the arguments that have its shape, if all agree that have a whole row of it.
     """
-    metas = [
-        computed_meta(arg.meta, dtype, is_cast)
-        for arg in args
-        if isinstance(arg, Node) and arg.meta is not NO_META and arg.shape == shape
-    ]
-    found = [meta for meta in metas if meta]
-    agree = found and all(meta == found[0] for meta in found)
+    width = math.prod(shape[1:])
+    told: dict[bool, list[Mapping[str, Any]]] = {True: [], False: []}
+    for arg in args:
+        if isinstance(arg, Node) and arg.meta is not NO_META and arg.shape is not None:
+            is_like = arg.shape == shape
+            if is_like or (width > 1 and math.prod(arg.shape[1 - len(shape) :]) == width):
+                meta = computed_meta(arg.meta, dtype, is_cast)
+                told[is_like] += [meta] if meta else []
+    found, rows = told[True], told[False]
+    agree = found and all(meta == found[0] for meta in found + rows)
     return _windows_of(args, shape).computed(dtype, is_cast), found[0] if agree else NO_META
 
 
