@@ -193,6 +193,26 @@ def test_sums_and_products_of_nothing_are_those_of_numpy(name, size):
         assert_same(found, np.array([np.sum(none)] * 2, values.dtype))
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
+@pytest.mark.parametrize("size", [1, 64, 1 << 20])
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?", "f4"])
+@pytest.mark.parametrize("present", [[0, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 1, 1]])
+def test_quantiles_of_what_a_mask_leaves_are_those_of_all_rows(present, dtype, size):
+    values, label = np.array([3, 0, 7, 2, 5]).astype(dtype), np.array([*"aabba"])
+    d = dv.View(x=values, x_mask=np.array(present, bool), _meta={"x_mask": {"mask_of": "x"}})
+    groups, parts = d._group(by=label), [d[label == letter] for letter in "ab"]
+    asked = [("median", (), {}), ("nanmedian", (), {})]
+    for q in (0.5, [0.2, 0.5], 1):
+        for method in ("linear", "lower", "weibull"):
+            asked += [(name, (q,), {"method": method}) for name in ("quantile", "nanquantile")]
+    with sizes.set(quantile_bytes=size, part_bytes=size):
+        for name, given_q, options in asked:
+            found = getattr(groups, f"_{name}")(*given_q, **options).x
+            expected = [getattr(part.x, f"_{name}")(*given_q, **options)() for part in parts]
+            assert found._dtype() == found().dtype
+            np.testing.assert_allclose(found(), expected, 1e-7)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("ddof", [0, 1, 2, 3])
 @pytest.mark.parametrize("kind", ["var", "std", "nanvar", "nanstd"])

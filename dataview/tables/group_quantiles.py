@@ -11,7 +11,7 @@ from dataview.compute import MEDIAN, quantiles_by_group, run_blocks
 from dataview.index.sizes import sizes
 from dataview.plan.build import field
 from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.tables.coding import narrowed
 from dataview.tables.keys import blocks_of, counts_of, read
@@ -55,6 +55,15 @@ def group_quantiles(
             )
 
 
+def dtype_to_sort(dtype: DType, is_median: bool, has_mask: bool) -> DType:
+    """Return the dtype of values of which quantiles are taken: floats where they may be missing.
+
+    Of truth values NumPy has medians alone, as those of floats.
+    """
+    as_floats = "biu" if has_mask else "b" if is_median else ""
+    return np.dtype(float) if dtype.kind in as_floats else dtype
+
+
 def _batches(
     node: Node, number: Callable[[slice], np.ndarray], count: int, most: int
 ) -> list[tuple[int, int]]:
@@ -89,8 +98,8 @@ def _of(
 ) -> np.ndarray:
     """Return the quantiles of each group: a row for each, with an axis for several `q`."""
     columns = values.reshape(len(values), size_of(values.shape[1:]))
-    if columns.dtype == bool:  # of which NumPy has medians
-        columns = columns.astype(float)
+    dtype = dtype_to_sort(columns.dtype, options["method"] == MEDIAN, there is not None)
+    columns = columns.astype(dtype, copy=False)
     width = columns.shape[1]
     groups = (codes[:, None] * width + np.arange(width)).reshape(-1)
     flat = columns.reshape(-1)

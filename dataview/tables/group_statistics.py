@@ -30,7 +30,7 @@ from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged
 from dataview.tables.coding import told
 from dataview.tables.group_blocks import Block
-from dataview.tables.group_quantiles import QUANTILES, group_quantiles
+from dataview.tables.group_quantiles import QUANTILES, dtype_to_sort, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
 from dataview.tables.keys import WINDOW, Groups, Key, blocks_of, numbering, read, with_keys
 from dataview.tables.labels import label_dtype
@@ -134,7 +134,7 @@ def _dtype_of(kind: str, part: Node, mask: Node | None, options: Mapping[str, An
     """Return the dtype of a statistic of a field, that of all rows."""
     own, plain = known_dtype(part), kind.removeprefix("nan")
     if kind in QUANTILES:
-        own = np.dtype(float) if own.kind == "b" and kind.endswith("median") else own
+        own = dtype_to_sort(own, kind.endswith("median"), mask is not None)
         return quantile_dtype((9,), (0,), own, options)
     if own.kind in "US" and plain in ("min", "max"):
         return own
