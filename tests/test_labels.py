@@ -762,6 +762,36 @@ def test_integers_around_a_range_of_labels_have_no_code(dtype):
         assert dv.View(labels)._codes(labels=labels)().tolist() == [0, 1, 2, 3, 4]
 
 
+ENDS = [0, 1, 127, 128, 255, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1]
+ENDS += [-number for number in ENDS[1:9]]
+
+
+@pytest.mark.parametrize("mine", ["i1", "u1", ">i4", "i8", ">u8", "u8"])
+@pytest.mark.parametrize("other", ["i1", "u1", "i8", ">i8", "u8", "list"])
+def test_integers_of_different_dtypes_are_compared_exactly(mine, other):
+    def within(dtype):
+        info = np.iinfo(dtype)
+        return [number for number in ENDS if info.min <= number <= info.max]
+
+    values = within(mine)
+    labels = within("u8" if other == "list" else other)[::-1]
+    given = labels if other == "list" else np.array(labels, other)
+    d = dv.View(k=np.array(values, mine))
+    expected = [labels.index(number) if number in labels else -1 for number in values]
+    assert d.k._codes(labels=given)().tolist() == expected
+    if other != "list":
+        found = d._join(dv.View(k=given, place=range(len(labels))), on="k", missing="mask")
+        assert found.k_mask().tolist() == [code >= 0 for code in expected]
+        assert found.place()[found.k_mask()].tolist() == [code for code in expected if code >= 0]
+
+
+def test_a_list_of_labels_is_as_exact_as_the_field():
+    v = dv.View(np.array([0, 2**63, 2**63 + 1], "u8"))
+    assert v._codes(labels=[0, 2**63])().tolist() == [0, 1, -1]
+    assert v._codes(labels=[-1, 2**63 + 1])().tolist() == [-1, -1, 1]
+    assert dv.View([1, 2])._codes(labels=[0.5, 2])().tolist() == [-1, 1]
+
+
 @pytest.mark.parametrize("kinds", ["UT", "TU", "TT"])
 def test_texts_of_any_length_are_found_among_texts_of_one(kinds):
     dtypes = {"U": np.dtype("U3"), "T": np.dtypes.StringDType()}

@@ -221,6 +221,9 @@ def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndar
         values = values.astype(labels.dtype)
     elif labels.dtype.kind == "U" and values.dtype.kind == "T":
         labels = labels.astype(values.dtype)
+    elif labels.dtype.kind in "iu" and values.dtype.kind in "iu" and labels.dtype != values.dtype:
+        same = values.astype(labels.dtype)  # together NumPy would make floats of them
+        return np.where(same == values, _found(labels, order, same), MISSING)
     places = np.searchsorted(labels, values)
     places[places == len(labels)] = 0
     return np.asarray(np.where(labels[places] == values, order[places], MISSING))

@@ -12,7 +12,7 @@ from dataview.compute import evaluate
 from dataview.errors import hint, unknown_field
 from dataview.plan.gaps import present_in, without
 from dataview.plan.guards import check_no_record
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Late
 from dataview.show import title
 from dataview.view.face import (
@@ -62,6 +62,7 @@ class LabelVerbs(BaseView):
         own = _known_labels(self)
         if own is not None and labels is None:
             return self
+        labels = _exactly(labels, node_of(self).dtype) if own is None else labels
         given = None if labels is None else _labels_from(labels)
         codes, known = tables.coded(node_of(self), given, own)
         return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
@@ -188,6 +189,23 @@ def _known_labels(view: BaseView) -> tables.Labels | None:
     if isinstance(space, spaces.IndexSpace) and space.max_labels is not None:
         return tables.labels_of(node) or tables.Labels(np.arange(space.max_labels))
     return tables.labels_of(node)
+
+
+def _exactly(labels: Any, dtype: DType | None) -> Any:
+    """Return a list of integers as an array of the field's dtype if it can be, all else as it is.
+
+    NumPy makes floats of integers some of which are below and some above 2**63.
+
+    >>> _exactly([0, 2**63 + 1], np.dtype("u8"))
+    array([                  0, 9223372036854775809], dtype=uint64)
+    """
+    is_list = isinstance(labels, list) and all(type(label) is int for label in labels)
+    if not is_list or dtype is None or dtype.kind not in "iu":
+        return labels
+    try:
+        return np.array(labels, dtype)
+    except OverflowError:
+        return labels if np.asarray(labels).dtype.kind in "iu" else np.array(labels, object)
 
 
 def _labels_from(labels: Any) -> Node:
