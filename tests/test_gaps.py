@@ -617,6 +617,16 @@ def test_streams_have_gaps(tmp_path):
         assert found == [[True, False, True, True], [False, True]]
 
 
+def test_what_is_missing_is_one_value_whatever_was_computed_there():
+    keys = {"qty": [1, None, 2, None, 1], "x": [1.0, None, 2.0, None, 1.0]}
+    d = dv.View(pa.table({**keys, "city": ["a", None, "b", None, "a"]}))
+    qty, x = d.qty + np.array([0, 5, 0, 9, 0]), d.x * [1, 2, 1, 3, 1]
+    for key in (qty, x, d.city, qty > 5):
+        rows = dv.View(key=key, n=np.arange(5))._drop_duplicates(by="key").n().tolist()
+        assert rows == ([0, 1] if key.dtype == bool else [0, 1, 2])
+    assert qty._drop_duplicates()._isna()().tolist() == [False, True, False]
+
+
 # -------------------- records made of columns --------------------
 
 AGE = [31, None, 41, 0]

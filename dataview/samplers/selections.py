@@ -239,8 +239,13 @@ def _columns(node: Node) -> list[np.ndarray]:
     rows = with_lengths(node)
     if isinstance(rows, Ragged):
         return [numbers_of_rows(rows)]
-    present = present_in(rows)
-    return [np.asarray(evaluate(rows)), *([] if present is None else [evaluate(present)])]
+    values, present = np.asarray(evaluate(rows)), present_in(rows)
+    if present is None:
+        return [values]
+    there = np.asarray(evaluate(present))
+    values = np.array(values)
+    values[~there] = np.zeros((), values.dtype)  # whatever numbers were computed there
+    return [values, there]
 
 
 def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
