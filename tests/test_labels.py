@@ -618,6 +618,37 @@ def test_drop_names_the_fields_it_does_not_know():
         d._drop("z")
 
 
+@pytest.mark.parametrize(
+    ("on", "remedy"),
+    [
+        (["k"], "; write on='k'"),
+        (("k",), "; write on='k'"),
+        ({"k": "name"}, "; write on=('k', 'name')"),
+        (["k", "n"], "a row is found by one key, and another field on both sides makes one of"),
+        (("k", "n", "x"), "of texts and numbers d.key = d.k + ' ' + d.n._astype('U21')"),
+        ({"k": "name", "n": "m"}, "makes one of several"),
+        ([("k", "k"), ("n", "n")], "got an object of type list"),
+        (5, "got an object of type int"),
+        (("k", 1), "got an object of type tuple"),
+        (dv.View([1, 2]), "got an object of type View"),
+    ],
+)
+def test_what_is_no_name_of_a_key_of_a_join_is_refused_with_a_remedy(on, remedy):
+    d = dv.View(k=["a", "b"], n=[1, 2], x=[1, 2])
+    with pytest.raises(TypeError, match="on= names the key of _join, or the key on") as caught:
+        d._join(dv.View(k=["a"], n=[2], name=["b"]), on=on)
+    assert remedy in str(caught.value)
+
+
+def test_two_keys_of_a_join_are_made_one():
+    d = dv.View(k=["a", "b", "a"], n=[1, 2, 2])
+    other = dv.View(k=np.array(["a", "b"], object), n=[2, 2], y=[20, 30])
+    for side in (d, other):
+        side.key = side.k + " " + side.n._astype("U21")
+    both = d._join(other._drop("k", "n"), on="key", missing="mask")
+    assert_same(both.y._fillna(0)(), np.array([0, 30, 20]))
+
+
 def test_a_ragged_field_is_named_where_groups_have_no_statistic_of_it():
     d = dv.View(t=[[1, 2], [3]], y=[0, 1])
     with pytest.raises(dv.RaggedError, match=r"'t' has rows that differ in length; .*_pad"):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.compute import evaluate, rows_of, run_blocks
-from dataview.errors import FieldError
+from dataview.errors import FieldError, shortened
 from dataview.index import LINE, Computed, axis_index, parse
 from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
@@ -45,7 +45,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
     if missing not in _POLICIES:
         raise ValueError(f"missing= is 'error' or 'mask'; got {missing!r}")
     on = _common(node, other) if on is None else on
-    ours, theirs = (on, on) if isinstance(on, str) else on
+    ours, theirs = _names(on)
     for side in (node, other):
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
@@ -72,6 +72,26 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
         if missing == "mask" and isinstance(part, Ragged) and name not in masks_in(other.fields):
             put_mask(named, name, partner)
     return telling(record(named, 1))
+
+
+def _names(on: Any) -> tuple[str, str]:
+    """Return the names of the key on the two sides, or raise."""
+    if isinstance(on, str):
+        return on, on
+    if isinstance(on, tuple) and len(on) == 2 and all(isinstance(name, str) for name in on):
+        return on
+    several = [*on] if isinstance(on, (list, tuple, Mapping)) else []
+    wanted = "on= names the key of _join, or the key on each side, as in on=('city', 'name')"
+    if not several or not all(isinstance(name, str) for name in several):
+        raise TypeError(f"{wanted}; got an object of type {type(on).__name__}")
+    if len(several) == 1:
+        (name,) = on.items() if isinstance(on, Mapping) else several
+        raise TypeError(f"{wanted}; got {on!r}; write on={name!r}")
+    raise TypeError(
+        f"{wanted}; got {shortened(repr(on))}; a row is found by one key, and another field on "
+        f"both sides makes one of several: of texts and numbers d.key = d.{several[0]} + ' ' + "
+        f"d.{several[1]}._astype('U21')"
+    )
 
 
 def _columns(node: Node, key: str | None = None) -> dict[str, Node]:
