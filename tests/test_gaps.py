@@ -627,6 +627,20 @@ def test_what_is_missing_is_one_value_whatever_was_computed_there():
     assert qty._drop_duplicates()._isna()().tolist() == [False, True, False]
 
 
+def test_a_copy_that_can_be_written_has_gaps(tmp_path):
+    pc.write_csv(pa.table(AGES), tmp_path / "ages.csv")
+    d = dv.open(tmp_path / "ages.csv")
+    with pytest.raises(dv.ReadOnlyError, match=r"d\._copy\(\) is a copy in memory"):
+        d.age += 1
+    for age in (own := d._copy()).age, d.age._copy(), (d.age * 1)._copy():
+        age += 1
+        assert age._mean()() == 25 and age._isna()().tolist() == [False, True, False, False]
+    assert own._meta == d._meta and pa.table(own)["age"].to_pylist() == [32, None, 42, 1]
+    own.age[1], own.age_mask[1] = 7, True
+    assert own.age().tolist() == [32, 7, 42, 1] and own.age._mean()() == 20.5
+    assert d.age._mean()() == 24
+
+
 # -------------------- records made of columns --------------------
 
 AGE = [31, None, 41, 0]

@@ -252,7 +252,7 @@ def test_tab_completes_the_options():
 NAMED = {
     "median": "did you mean ._median()?",
     "mean": "did you mean ._mean()?",
-    "_copy": "write d._freeze(), or d(copy=True) for an array",
+    "copy": "did you mean ._copy()?",
     "_where": "write np.where(mask, d, other)",
     "flush": "nothing is to be flushed",
     "close": "did you mean ._close()?",

@@ -52,7 +52,7 @@ class FrameMemory(ArraySource):
     """Memory that a library lends read-only; `present` says where a column has data."""
 
     __slots__ = ("_library", "present")
-    advice = "write to the frame and view it anew, or to a copy: dv.View(view(copy=True))"
+    advice = "write to the frame and view it anew, or to a copy: d._copy()"
 
     def __init__(self, array: np.ndarray, library: str, present: Source | None = None) -> None:
         self.present = present

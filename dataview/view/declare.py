@@ -334,8 +334,8 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
     return with_meta(node, meta)
 
 
-def freeze(node: Node) -> Node:
-    """Return a read-only copy of a node's data in memory, with its fields."""
+def freeze(node: Node, writable: bool = False) -> Node:
+    """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
     node = with_lengths(node)
     own = (Record, Ragged)  # ragged rows are copied as such below
     parts = [part for part in below([node], Node.attached) if not isinstance(part, own)]
@@ -345,8 +345,8 @@ def freeze(node: Node) -> Node:
         if isinstance(part, Record):
             return part.replaced(fields=knowing(part.fields))
         if isinstance(old, Ragged):
-            return copied_rows(old, rows_of, writable=False)
-        copy = stored(ArraySource(np.array(data.pop(id(old)))), writable=False)
+            return copied_rows(old, rows_of, writable)
+        copy = stored(ArraySource(np.array(data.pop(id(old)))), writable)
         fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
         return copy.replaced(fields=fields, meta=old.meta)
 
@@ -354,7 +354,7 @@ def freeze(node: Node) -> Node:
     present = present_in(node)
     if present is None:
         return found
-    return with_mask(found, stored(ArraySource(np.array(evaluate(present))), False))
+    return with_mask(found, stored(ArraySource(np.array(evaluate(present))), writable))
 
 
 def _described_as(columns: Fields, old: Node) -> Fields:

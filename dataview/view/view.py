@@ -176,6 +176,15 @@ class View(
         data = {name: node_from(value) for name, value in given.items()}
         return viewed(telling(bind(node_of(self), data)))
 
+    def _copy(self) -> View:
+        """Return a copy of the data in memory that can be written, with its fields and gaps.
+
+        >>> d = View([1, 2], _readonly=True)._copy()
+        >>> d += 1; d()
+        array([2, 3])
+        """
+        return viewed(declare.freeze(node_of(self), writable=True))
+
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""
         return viewed(declare.freeze(node_of(self)))

@@ -187,7 +187,7 @@ def _refusal_of_part(node: Node) -> str:
     )
 
 
-_COPY = "dv.View(d(copy=True)) is a copy in memory that can be written"
+_COPY = "d._copy() is a copy in memory that can be written"
 
 
 def _result_name(node: Node) -> str:
