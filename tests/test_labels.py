@@ -17,6 +17,7 @@ import dataview as dv
 from counting import Counting
 from dataview.index.sizes import sizes
 from dataview.tables.group_blocks import DEPTH
+from dataview.tables.rows import first_of_each, ranked
 from oracle import assert_same, attempt, examples
 
 DAY = np.datetime64("2020-01-01")
@@ -582,6 +583,88 @@ def test_drop_duplicates_keeps_the_first_of_each(data):
     both = list(zip(plain, second.tolist(), strict=True))
     assert d._drop_duplicates(by=["a", "b"]).row().tolist() == first_of(both)
     assert len(d._drop_duplicates()) == len(d)
+
+
+class Compared(str):
+    """A text that counts how often two are compared by their order."""
+
+    times = 0
+
+    def __lt__(self, other):
+        Compared.times += 1
+        return super().__lt__(other)
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda d: len(d._drop_duplicates(by="label")),
+        lambda d: d._split(0.5, by="label", seed=0)[0].x(),
+        lambda d: d._folds(3, by="label")[0][1].x(),
+        lambda d: next(iter(d._loader(4, sampler=dv.samplers.label_uniform(by="label")))).x(),
+        lambda d: d._minibatches(4, sampler=dv.samplers.label_permutation(by="label"))[0].x(),
+    ],
+    ids=["drop_duplicates", "split", "folds", "uniform", "permutation"],
+)
+def test_only_distinct_labels_are_sorted_to_number_those_of_rows(find):
+    label = np.empty(1000, object)
+    label[:] = [Compared("cab"[row % 3]) for row in range(1000)]
+    d = dv.View(x=np.arange(1000), label=label)
+    Compared.times = 0
+    find(d)
+    assert Compared.times < 50
+
+
+RANKED = {
+    "texts": np.array(["b", "", "abc", "ab"]), "letters": np.array(["ß", "Ω", "a"]),
+    "long": np.array(["x" * 70, "x" * 69]), "bytes": np.array([b"b", b"a", b""]),
+    "strings": np.array(["b", "", "Ω"], np.dtypes.StringDType()), "bools": np.array([True, False]),
+    "integers": np.array([3, -4, 3, 70000]), "far": np.array([2**62, -(2**62), 0]),
+    "unsigned": np.array([2**64 - 1, 0], "u8"), "swapped": np.array([1, 256, 3], ">i4"),
+    "floats": np.array([0.0, -0.0, 1.5, -np.inf]), "gaps": np.array([np.nan, 2.0, 1.0]),
+    "half": np.array([1.5, np.nan], "f2"), "wide": np.array([1.5, np.nan, -2], np.longdouble),
+    "complex": np.array([1j, 2.0, 1.0 + 1j]), "dates": np.array(["NaT", "2020", "1960"], "M8[D]"),
+    "durations": np.array([5, -3, "NaT"], "m8[s]"), "objects": np.array(["b", "a"], object),
+    "numbers": np.array([2, 1.5, True, Decimal(3), Fraction(1, 2)], object),
+    "lists": np.array([[2], [1], [2, 3], 0], object)[:3],
+    "records": np.array([(2, 1.0), (1, 3.0)], "i4,f4"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100, 70_000])
+@pytest.mark.parametrize("kind", RANKED)
+def test_values_are_numbered_as_numpy_does(kind, rows, rng):
+    values = RANKED[kind][rng.integers(0, len(RANKED[kind]), rows)]
+    labels, codes, counts = ranked(values)
+    expected, places, times = np.unique(values, return_inverse=True, return_counts=True)
+    np.testing.assert_array_equal(labels, expected)
+    assert labels.dtype == values.dtype
+    assert_same(codes, places)
+    assert counts.tolist() == times.tolist()
+    if kind in ("records", "lists"):  # of which no first one is looked for
+        return
+    again, known = ranked(values, np.ones(rows, bool)), rng.random(rows) < 0.5
+    assert again[1].tolist() == codes.tolist()
+    own = first_of_each([values, known, np.arange(rows) % 3])
+    seen = set(zip(codes.tolist(), known.tolist(), (np.arange(rows) % 3).tolist(), strict=True))
+    assert len(own) == len(seen) and (own[1:] > own[:-1]).all()
+    assert not rows or own[0] == 0
+
+
+def test_integers_of_another_order_of_bytes_are_counted_as_they_are():
+    values = np.tile(np.array([1, 256, 3], ">i4"), 30_000)
+    found = dv.View(values)._unique(counts=True)
+    assert found.value().tolist() == [1, 3, 256] and found.count().tolist() == [30_000] * 3
+    assert dv.View(x=values)._group(by="x")._counts().x().tolist() == [1, 3, 256]
+
+
+def test_of_many_combinations_the_first_rows_are_found(rng):
+    columns = [rng.integers(0, 400, 5000) for _ in range(9)]
+    columns = [np.concatenate([column, column[::-1]]) for column in columns]
+    assert_same(first_of_each(columns), np.arange(5000))
+    few = [column // 300 for column in columns]
+    _, first = np.unique(np.stack(few), return_index=True, axis=1)
+    assert_same(first_of_each(few), np.sort(first))
 
 
 def test_drop_duplicates_compares_whole_rows_and_writes_through():

@@ -44,7 +44,6 @@ from dataview.samplers.selections import (
     repeated,
     row_range,
     rows_by,
-    shape_by_rows,
     shuffled,
     sorted_by,
     where,
@@ -69,6 +68,6 @@ __all__ = [
     "ordered", "part_linear", "part_linear_permutation", "part_permutation_permutation",
     "permutation", "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length",
     "sampler_of",
-    "samples_of_epoch", "saved_order", "shape_by_rows", "shuffled", "sorted_by", "split", "subset",
+    "samples_of_epoch", "saved_order", "shuffled", "sorted_by", "split", "subset",
     "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip

@@ -14,7 +14,6 @@ import numpy as np
 
 from dataview.index import Draws, Permutation
 from dataview.samplers.protocol import Data, Function, Key, Order, Sampler, Seed
-from dataview.samplers.selections import coded
 from dataview.samplers.simple import (
     Chosen,
     Restrictable,
@@ -23,6 +22,7 @@ from dataview.samplers.simple import (
     order_of_rows,
     rows_with,
 )
+from dataview.tables import by_code, ranked
 
 _SORTED_ROUND = 256
 """Rounds of at most so many numbers are sorted many at a time, larger ones permuted each."""
@@ -36,9 +36,9 @@ class _Groups:
     def __init__(self, rows: np.ndarray, labels: np.ndarray, count: int) -> None:
         if not len(rows):
             raise ValueError("there are no labels to draw by: no row has one")
-        self.labels, codes, self.counts = coded(labels)
+        self.labels, codes, self.counts = ranked(labels)
         if (rows[1:] > rows[:-1]).all():
-            self.rows = rows[np.argsort(codes, kind="stable")]
+            self.rows = rows[by_code(codes, len(self.labels))]
         else:  # a row may have a label twice, which counts once
             codes, self.rows = np.divmod(np.unique(codes * count + rows), count)
             self.counts = np.bincount(codes)
@@ -163,8 +163,8 @@ def dealt(key: Key, rounds: np.ndarray, places: np.ndarray, count: int) -> np.nd
     which = which.reshape(rounds.shape)
     if count <= _SORTED_ROUND:
         words = Draws(*key)(distinct[:, None] * count + np.arange(count))
-        ranked: np.ndarray = words.argsort(axis=1)[which, places]
-        return ranked
+        numbers: np.ndarray = words.argsort(axis=1)[which, places]
+        return numbers
     found = np.empty(places.shape, np.intp)
     for number, this in enumerate(distinct.tolist()):
         here = which == number

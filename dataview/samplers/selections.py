@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +24,14 @@ from dataview.index import (
 from dataview.plan.build import field, record, select
 from dataview.plan.gaps import holds_codes, present_in
 from dataview.plan.guards import endless, why_no_rows
-from dataview.plan.kinds import Sampled, known_shape, size_of
+from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
-from dataview.tables import MISSING, classes, numbers_of_rows, rows_where
+from dataview.tables import MISSING, first_of_each, numbers_of_rows, ranked, rows_where
 
 
 class Cycle:
@@ -152,7 +151,7 @@ class _Ascending(Photograph):
         if known.all():
             return [_ranks(values)]
         ranks = np.zeros(len(values), np.intp)
-        ranks[known] = coded(values[known])[1]
+        ranks[known] = ranked(values[known])[1]
         return [known if self.reversed else ~known, ranks]
 
 
@@ -182,7 +181,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     if not values.dtype.hasobject:
         return values.astype(values.dtype.newbyteorder("="), copy=False)
     is_plain = values.dtype.kind == "O" and is_present(values).all()
-    return values if is_plain else coded(values)[1]
+    return values if is_plain else ranked(values)[1]
 
 
 class _Chosen(Photograph):
@@ -248,41 +247,6 @@ def _columns(node: Node) -> list[np.ndarray]:
     return [values, there]
 
 
-def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the number of the first row of each combination of values, ascending.
-
-    >>> first_of_each([np.array([1, 1, 2, 1]), np.array(["a", "b", "a", "a"])])
-    array([0, 1, 2])
-    """
-    codes = np.zeros(len(columns[0]), np.intp)
-    for values in [part for column in columns for part in _comparable(column)]:
-        found = _code_of_each(values)
-        _, codes = np.unique(codes * (found.max(initial=0) + 1) + found, return_inverse=True)
-    _, first = np.unique(codes, return_index=True)
-    return np.sort(first)
-
-
-def _comparable(values: np.ndarray) -> list[np.ndarray]:
-    """Return columns whose rows are compared as wholes, such that NaN is equal to NaN."""
-    if values.dtype.names:
-        return [part for name in values.dtype.names for part in _comparable(values[name])]
-    if values.ndim == 1 or values.dtype.hasobject or is_present(values).all():
-        return [values]
-    return list(values.reshape(len(values), size_of(values.shape[1:])).T)
-
-
-def _code_of_each(values: np.ndarray) -> np.ndarray:
-    """Return a number for each row, the same for equal rows."""
-    if values.dtype.hasobject:
-        known: dict[Any, int] = {}
-        flat = values.reshape(len(values), size_of(values.shape[1:])).astype(object)
-        flat[~is_present(flat)] = None  # what is missing is one thing
-        return np.array([known.setdefault(tuple(row), len(known)) for row in flat], np.intp)
-    axis = 0 if values.ndim > 1 else None
-    _, codes = np.unique(values, return_inverse=True, axis=axis)
-    return codes.reshape(-1)
-
-
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """Return row numbers, or raise if the values are something else."""
     if values.size and values.dtype.kind not in "iu":
@@ -317,22 +281,3 @@ def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None
         )
     if shape[0] != count:
         raise ValueError(f"there are {count} rows, and {shape[0]} values to order them by")
-
-
-def coded(
-    labels: np.ndarray, present: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the labels there are, the number of each row's label, and how many rows each has.
-
-    Rows without a label, also those that are not `present`, have the last number.
-    """
-    known = None if present is None or present.all() else present & is_present(labels)
-    try:
-        values, codes = classes(labels if known is None else labels[known])
-    except TypeError as error:
-        raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None
-    if known is not None:
-        places, codes = codes, np.full(len(labels), len(values))
-        codes[known] = places
-        values = np.concatenate([values.astype(object), [None]])
-    return values, codes, np.bincount(codes, minlength=len(values))

@@ -17,13 +17,13 @@ from dataview.plan.node import Node, Part
 from dataview.plan.photographs import Photograph
 from dataview.samplers.selections import (
     check_one_each,
-    coded,
     length_for,
     ordered,
     row_range,
     rows_by,
     shuffled,
 )
+from dataview.tables import by_code, ranked
 
 
 def split(
@@ -184,7 +184,7 @@ class _Interleaved(Photograph):
         if self.seed is not None:
             rows = Permutation(count, self.seed).block(0, count)
             codes = codes[rows]
-        by_label = np.argsort(codes, kind="stable")
+        by_label = by_code(codes, len(counts))
         first = np.cumsum(counts) - counts
         rank = np.empty(count)
         rank[by_label] = np.arange(count) - np.repeat(first, counts) + 0.5
@@ -194,7 +194,7 @@ class _Interleaved(Photograph):
 def _codes_of(labels: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the labels of a node, the number of each row's, and how many rows each has."""
     present = present_in(labels)
-    return coded(evaluate(labels), None if present is None else evaluate(present))
+    return ranked(evaluate(labels), None if present is None else evaluate(present))
 
 
 Ranges: TypeAlias = Sequence[tuple[int, int]]

@@ -3,7 +3,7 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.coding import MISSING, classes
+from dataview.tables.coding import MISSING, by_code
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
 from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
@@ -14,13 +14,12 @@ from dataview.tables.labels import (
     coded,
     counted,
     found_later,
-    in_labels,
     labels_of,
     with_found_labels,
     with_labels,
 )
 from dataview.tables.missing import count_missing, filled_in, known, whole_rows
-from dataview.tables.ragged import numbers_of_rows
+from dataview.tables.rows import first_of_each, numbers_of_rows, ranked
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
 
@@ -28,9 +27,9 @@ __all__ = [
     "MISSING",
     "Grouped",
     "Labels",
+    "by_code",
     "check_no_order",
     "checked_codes",
-    "classes",
     "coded",
     "codes_of",
     "comparable",
@@ -38,9 +37,9 @@ __all__ = [
     "counted",
     "distinct",
     "filled_in",
+    "first_of_each",
     "found_later",
     "in_dates",
-    "in_labels",
     "joined",
     "known",
     "labels_of",
@@ -48,6 +47,7 @@ __all__ = [
     "listed",
     "mask_of",
     "numbers_of_rows",
+    "ranked",
     "rows_where",
     "whole_rows",
     "with_found_labels",

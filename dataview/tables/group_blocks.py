@@ -10,7 +10,7 @@ import numpy as np
 from dataview.compute import result_dtype
 from dataview.plan.kinds import size_of
 from dataview.plan.node import DType
-from dataview.tables.coding import MISSING, narrowed
+from dataview.tables.coding import MISSING, by_code
 
 DEPTH = 64
 """So many numbers of a label are added in double at most; what they add up to has more digits.
@@ -181,7 +181,7 @@ class Block:
     def _sorted(self) -> np.ndarray:
         """Return the rows in the order of their labels."""
         if self._order is None:
-            self._order = np.argsort(narrowed(self.codes, self.count), kind="stable")
+            self._order = by_code(self.codes, self.count)
         return self._order
 
     def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -235,7 +235,7 @@ def _add_sorted(codes: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     if not len(codes):
         return
     if (codes[1:] < codes[:-1]).any():
-        order = np.argsort(narrowed(codes, len(out)), kind="stable")
+        order = by_code(codes, len(out))
         codes, values = codes[order], values[order]
     starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
     cuts = np.union1d(starts, np.arange(0, len(codes), DEPTH))

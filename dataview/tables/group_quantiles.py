@@ -13,7 +13,7 @@ from dataview.plan.build import field
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
-from dataview.tables.coding import narrowed
+from dataview.tables.coding import by_code
 from dataview.tables.keys import blocks_of, counts_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
@@ -122,7 +122,7 @@ def _of_objects(
 ) -> np.ndarray:
     """Return quantiles of the objects of each group, a column for each; None of no objects."""
     found = np.full((np.size(q), len(counts)), None, object)
-    rows = np.split(np.argsort(groups, kind="stable"), np.cumsum(counts)[:-1])
+    rows = np.split(by_code(groups, len(counts)), np.cumsum(counts)[:-1])
     for group in np.flatnonzero(counts).tolist():
         own = values[rows[group]]
         value = np.median(own) if method == MEDIAN else np.quantile(own, q, method=method)
@@ -135,7 +135,7 @@ def _sorted_within(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -
     if len(values) < SMALL * len(counts):
         found = values[np.lexsort((values, groups))]
         return found if len(found) else np.zeros(1, values.dtype)
-    found = values[np.argsort(narrowed(groups, len(counts)), kind="stable")]
+    found = np.asarray(values[by_code(groups, len(counts))])
     stops = np.cumsum(counts).tolist()
     for start, stop in zip([0, *stops], stops, strict=False):
         found[start:stop].sort()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import MEDIAN
+from dataview.compute import MEDIAN, run_in_windows
 from dataview.errors import StreamError, explained
 from dataview.index import Array, axis_index
 from dataview.plan.build import record, select, stored
@@ -22,7 +22,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.samples import Stream, collected
-from dataview.tables.coding import MISSING, narrowed
+from dataview.tables.coding import MISSING, by_code
 from dataview.tables.group_statistics import (
     columns_of,
     label_columns,
@@ -30,6 +30,7 @@ from dataview.tables.group_statistics import (
     statistics_of,
 )
 from dataview.tables.keys import (
+    WINDOW,
     Counts,
     Groups,
     Key,
@@ -336,6 +337,6 @@ class _Order(Photograph):
         """Sort the rows by their groups."""
         groups = self.groups.found()
         number = numbering(node, groups)
-        codes = np.concatenate([number(rows) for rows in blocks_of(node)])
-        rows = np.argsort(narrowed(codes, len(groups.table)), kind="stable")
+        codes = np.concatenate([*run_in_windows(number, blocks_of(node), WINDOW, "groups")])
+        rows = by_code(codes, len(groups.table))
         return rows[np.count_nonzero(codes == MISSING) :]
