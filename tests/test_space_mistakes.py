@@ -241,6 +241,20 @@ def test_a_mistake_is_told_the_remedy(typed, text, names):
     assert caught.value.__cause__ is None or caught.value.__suppress_context__
 
 
+def test_a_class_of_spaces_of_ones_own_is_refused_with_the_remedy():
+    with pytest.raises(
+        TypeError, match=r"^Cifar cannot inherit .*; name a space, Cifar = Conv2DSp"
+    ):
+
+        class Cifar(dv.spaces.Conv2DSpace):
+            pass
+
+    for kind in (dv.spaces.Space, dv.spaces.VectorSpace, dv.spaces.SequenceSpace):
+        with pytest.raises(TypeError, match=f"Own cannot inherit from {kind.__name__}: fields, "):
+            type("Own", (kind,), {})
+    assert "Own" not in dv.spaces.Space.kinds
+
+
 def test_the_remedies_for_shapes_work():
     d = dv.View(x=np.arange(12.0).reshape(3, 4))
     assert d[0:1]._get((X, "x"))().tolist() == [[0, 1, 2, 3]]

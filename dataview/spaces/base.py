@@ -51,14 +51,22 @@ class Space:
 
     A space cannot be changed.  Two spaces are equal if they have one class, the same arguments and
     the same callbacks.  `validate_callbacks` are functions that get each view that is checked, and
-    raise an error if something is wrong with it; `np_validate_callbacks` get arrays.
+    raise an error if something is wrong with it; `np_validate_callbacks` get arrays.  They are for
+    checks of your own: classes of your own cannot inherit from a space.
     """
 
     kinds: ClassVar[dict[str, type[Space]]] = {}
     """The classes of spaces by name, as plain data tell it."""
 
     def __init_subclass__(cls) -> None:
-        cls.kinds.setdefault(cls.__name__, cls)
+        name, own = cls.__name__, cls.__mro__[1].__name__
+        if not cls.__module__.startswith("dataview.spaces."):
+            raise TypeError(
+                f"{name} cannot inherit from {own}: fields, files and conversions know the "
+                f"package's own spaces alone; name a space, {name} = {own}(...), or write a "
+                "function that returns one; validate_callbacks= takes checks of your own"
+            )
+        cls.kinds[name] = cls
 
     def __init__(
         self,
