@@ -691,6 +691,27 @@ def test_each_source_of_minibatches_is_read_once():
     assert source.asked == [6]
 
 
+@pytest.mark.parametrize("axis", [0, None])
+def test_a_source_that_is_watched_is_read_once(axis):
+    source, pictures, d = images_and_targets(8)
+    spec = (CompositeSpace((VECTORS, IMAGES, VECTORS)), ("features",) * 3)
+    for evaluate in (lambda parts: dv.evaluate(*parts), lambda parts: [part() for part in parts]):
+        found = evaluate(d._get(spec))
+        assert collections.Counter(source.asked) == dict.fromkeys(range(8), 1)
+        source.asked.clear()
+        for part, space in zip(found, spec[0], strict=True):
+            np.testing.assert_array_equal(part, VECTORS.np_format_as(pictures, space))
+    x, y, _ = symbols = spec[0].make_batch("x")
+    value = (x._sum(axis=axis), y._max(axis=axis))
+    total, largest = MonitorChannel(symbols, value, "both", spec, d)()
+    assert collections.Counter(source.asked) == dict.fromkeys(range(8), 1)
+    np.testing.assert_allclose(total, pictures.sum(axis=axis))
+    np.testing.assert_array_equal(largest, VECTORS.np_format_as(pictures, IMAGES).max(axis=axis))
+    source.asked.clear()
+    assert d._get(spec)[1][2:5]().shape == (3, 3, 32, 32)
+    assert source.asked == [2, 3, 4]
+
+
 class Store(Source):
     """A matrix that can be written, and counts how often each row is read."""
 

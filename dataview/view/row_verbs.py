@@ -184,7 +184,7 @@ class RowVerbs(BaseView):
         (1, 2, 2, 2)
         """
         delivery = _delivery(self, spec)
-        return spaces.wrapped(delivery(delivery.nodes))
+        return spaces.wrapped(delivery.of_batch(delivery.nodes))
 
     def _valid(self) -> Self:
         """Return a mask: true for real rows, false for those that `tail="pad"` added."""
