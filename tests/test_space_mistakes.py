@@ -135,6 +135,10 @@ MISTAKES = [
         "got the shape (4,); batch[None] is a batch of this one sample",
     ),
     ("dv.View(batch)._get((X, ''))", "dv.View(x=view) gives an array a name, here 'x'"),
+    ("dv.spaces.OneHotFormatter", "'OneHotFormatter'; write IndexSpace(max_labels, dim).format_as"),
+    ("dv.spaces.SequenceMaskSpace", "'SequenceMaskSpace'; write SequenceSpace(space), whose batch"),
+    ("d.has_targets()", "no field 'has_targets' in View of 6 rows: x, y; write 'name' in d._field"),
+    ("d.get_batch_topo(2)", "no field 'get_batch_topo' in View of 6 rows: x, y; write d[:n]._get("),
     ("d._get(X, 'x')", "_get: too many positional arguments; write d._get((space, name))"),
     (
         "d._get(space=X, source='x')",

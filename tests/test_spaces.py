@@ -1224,6 +1224,8 @@ def test_what_is_given_in_place_of_what_is_meant():
     for axes in (("b", 0, 1, "c"), ("c", 0, 1, "b")):
         with pytest.raises(ValueError, match=r"no axes .* shape is \(2, 3\)"):
             Conv2DSpace.convert(np.zeros((2, 3)), ("b", 0, 1, "c"), axes)
+    turned = Conv2DSpace.convert_numpy(np.zeros((2, 3, 4, 5)), ("b", "c", 0, 1), ("c", 0, 1, "b"))
+    assert turned.shape == (3, 4, 5, 2)
 
 
 def test_shared_batches_are_named():

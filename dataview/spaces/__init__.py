@@ -43,7 +43,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    raise unknown_name(name, __dir__(), __name__, _ELSEWHERE.get(name, ""))
+    advice = f"write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise unknown_name(name, __dir__(), __name__, advice)
 
 
 _ELSEWHERE = {

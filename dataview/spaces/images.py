@@ -109,6 +109,8 @@ class ConvSpace(ArraySpace):
             raise ValueError(f"a batch has no axes {source} if its shape is {shape}")
         return batch if source == target else batches.wrapped(batches.transposed(inner, order))
 
+    convert_numpy = convert
+
     def advice(self, shape: tuple[int | None, ...]) -> str:
         """Return what may help with a batch of another shape."""
         lengths: Counter[int | None] = Counter(self.row_shape)
