@@ -993,6 +993,23 @@ def test_labels_are_checked_as_their_own_space_and_as_another():
 # --- composites, names, roles --------------------------------------------------------------------
 
 
+def test_the_parts_of_a_composite_that_is_formatted_tell_their_spaces():
+    images = Conv2DSpace((2, 2), 3, axes=("b", "c", 0, 1))
+    vectors, labels = VectorSpace(12), IndexSpace(4, 1)
+    given = CompositeSpace((vectors, CompositeSpace((images, labels)), NullSpace()))
+    wanted = CompositeSpace((images, CompositeSpace((vectors, VectorSpace(4))), NullSpace()))
+    batch = (
+        dv.View(np.zeros((5, 12))),
+        (dv.View(np.zeros((5, 3, 2, 2))), dv.View([[1]] * 5)),
+        None,
+    )
+    first, (second, third), nothing = given.format_as(batch, wanted)
+    assert first._space == images
+    assert second._space == vectors
+    assert third._space.with_dtype(None) == VectorSpace(4)
+    assert nothing is None
+
+
 def test_restricted_composites():
     parts = (VectorSpace(1), VectorSpace(2), Conv1DSpace(3, 1))
     whole = CompositeSpace(parts)

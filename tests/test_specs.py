@@ -811,6 +811,22 @@ def test_what_minibatches_have_in_common_is_found_once(monkeypatch):
     assert counts["_followed"] <= 1  # of all batches
 
 
+@pytest.mark.parametrize("shape", [(6,), (6, 1)])
+def test_labels_that_are_handed_out_are_no_memory_of_the_data(shape):
+    labels, space = (np.arange(6) % 3).reshape(shape), IndexSpace(3, 1)
+    plain = dv.View(y=labels)
+    for d in (plain, dv.View(plain, _spaces={"y": space})):
+        for found in (
+            d._get((space, "y")),
+            d._minibatches(3, spec=(space, "y"))[1],
+            space.format_as(d.y._reshape(6, 1), space),
+        ):
+            given = found()
+            assert not np.shares_memory(given, labels)
+            given[:] = 2
+    np.testing.assert_array_equal(labels.reshape(6), np.arange(6) % 3)
+
+
 def test_the_metadata_of_a_batch_are_its_own():
     spec = (VectorSpace(3), "x")
     first, second = dv.View(x=np.zeros((4, 3, 1)))._minibatches(2, spec=spec)
@@ -1278,6 +1294,19 @@ def test_a_transform_makes_other_widths_and_names():
     listed = d._loader(2, collate=lambda samples: {"x": [1, 2]}, spec=spec)
     with pytest.raises(TypeError, match="spec= formats arrays; a batch has a list"):
         next(listed)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_parts_of_images_that_fit_in_two_orders_keep_their_own(flat):
+    first = Conv2DSpace((4, 4), 2, axes=("b", "c", 0, 1))
+    numbers = np.arange(64.0).reshape(2, 2, 4, 4)
+    d = dv.View(x=numbers.reshape(2, 32) if flat else numbers, _spaces={"x": first})
+    crop = d._loader(
+        2,
+        transform=lambda sample: {"x": sample.x().reshape(2, 4, 4)[:, :2, 1:3]},
+        spec=(Conv2DSpace((2, 2), 2), "x"),
+    )
+    np.testing.assert_array_equal(next(crop), numbers[:, :, :2, 1:3].transpose(0, 2, 3, 1))
 
 
 @pytest.mark.parametrize("workers", [{}, {"workers": 2}])
