@@ -606,3 +606,14 @@ def test_statistics_are_those_of_pandas():
             assert groups._argmax().n().tolist() == expected.n.idxmax().tolist()
             quantiles = groups._nanquantile(0.3).x()
             np.testing.assert_allclose(quantiles, expected.x.quantile(0.3).to_numpy(), 1e-12)
+
+
+def test_sums_of_a_label_that_most_rows_have_are_as_exact_as_those_of_others():
+    """A label's numbers are added few at a time, so that small ones are not lost beside a large."""
+    draws = np.random.default_rng(0)
+    key = np.where(draws.random(200_000) < 0.95, 0, draws.integers(0, 1000, 200_000))
+    x = np.full(len(key), 1e-16)
+    x[np.argmin(key)] = 1.0
+    found = dv.View(key=key, x=x)._group(by="key")._sum().x()
+    exact = math.fsum(x[key == 0])
+    assert abs(found[0] - exact) <= 64 * np.finfo(float).eps * exact

@@ -1379,3 +1379,15 @@ def test_a_display_leaves_an_error_to_who_uses_the_values():
         assert "(?,)" in repr(found)
         with pytest.raises((ValueError, TypeError)):
             found()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_codes_of_few_scattered_labels_are_their_places(seed):
+    """Among so many small tables, labels share slots in some, also the last one."""
+    draws = np.random.default_rng(seed)
+    for number in range(400):
+        labels = np.unique(draws.integers(-(2**62), 2**62, 1 + number % 5))
+        values = np.append(labels, draws.integers(-(2**62), 2**62, 20))
+        codes = dv.View(values)._codes(labels=labels)()
+        places = {label: place for place, label in enumerate(labels.tolist())}
+        assert codes.tolist() == [places.get(value, -1) for value in values.tolist()]

@@ -351,6 +351,17 @@ def test_fillna_fills_what_is_missing_and_keeps_the_dtype(name):
     assert_same(a, expected)
 
 
+@pytest.mark.parametrize("value", [1.5, np.nan, -np.inf])
+@pytest.mark.parametrize("kind", NAN_KINDS)
+def test_the_statistics_of_one_element_are_those_of_numpy(kind, value):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(getattr(dv.View([0.0, value])[1], f"_{kind}")()(), getattr(np, kind)(value))
+        for where in (True, False):
+            got = dv.View([0.0, value])[1]._var(where=where)()
+            assert_same(got, np.var(np.array(value), where=where))
+
+
 def test_fillna_refuses_what_does_not_fit():
     v = dv.View(np.array([1, 2], "i4"))
     with pytest.raises(TypeError, match="without losing"):

@@ -44,7 +44,7 @@ def _parted(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _filled(values: np.ndarray, mask: np.ndarray, fill: Any) -> np.ndarray:
     """Return the values with a number where they are missing."""
-    found = values.copy()
+    found = np.array(values)  # an element less a number is no array
     np.copyto(found, values.dtype.type(fill), where=~mask)
     return found
 
