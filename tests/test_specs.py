@@ -491,6 +491,20 @@ def test_spaces_that_do_not_fit_their_field(declared, error, text):
         dv.View(x=np.zeros((3, 5)), _spaces=declared)
 
 
+def test_the_space_of_a_field_inside_another_is_declared_there():
+    inner = dv.View(b=np.zeros((3, 12)))
+    remedy = r"d\['a'\] = dv.View\(d\['a'\], {}=\{{'b': ...\}}\)"
+    with pytest.raises(dv.FieldError, match=remedy.format("_spaces")):
+        dv.View(a=inner, _spaces={"a.b": PLANES})
+    with pytest.raises(dv.FieldError, match=remedy.format("_meta")):
+        dv.View(a=inner, c=np.zeros(3), _meta={"a.b": {"unit": "mm"}})
+    with pytest.raises(TypeError, match="for 'a' it got .*; declare .*" + remedy.format("_spaces")):
+        dv.View(a=inner, _spaces={"a": {"b": PLANES}})
+    d = dv.View(a=inner)
+    d["a"] = dv.View(d["a"], _spaces={"b": PLANES})
+    assert d.a.b._space == PLANES
+
+
 ROWS = np.arange(48.0).reshape(4, 12)
 
 UNSEEN = {

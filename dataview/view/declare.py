@@ -312,10 +312,19 @@ def is_unknown(node: Node) -> bool:
 
 def _no_field(name: str, node: Node, option: str) -> FieldError:
     if not is_unknown(node):
-        return unknown_field(name, node.fields, option)
+        return unknown_field(name, node.fields, option, advice=_of_inner(name, node, option))
     advice = "give _fields=, too, which says what a sample has, or write dv.View(d._probe(), ...)"
     reason = "is unknown until a sample has been read"
     return unknown_field(name, node.fields, option, reason, advice)
+
+
+def _of_inner(name: str, node: Node, option: str) -> str:
+    """Return where to declare something of a field inside another, nothing if it is none."""
+    outer, _, inner = name.partition(".")
+    if not inner or outer not in node.fields:
+        return ""
+    view = f"d[{outer!r}]"
+    return f"declare it where the field is: {view} = dv.View({view}, {option}{{{inner!r}: ...}})"
 
 
 def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
@@ -328,7 +337,9 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
             raise _no_field(name, node, "_spaces=")
         part = field(node, name) if name else node
         if not isinstance(space, spaces.Space):
-            got = spaces.given_for_space(space)
+            inner = f"{name}.{next(iter(space), '')}" if isinstance(space, Mapping) else ""
+            remedy = _of_inner(inner, node, "_spaces=")
+            got = f"{spaces.given_for_space(space)}{remedy and '; '}{remedy}"
             raise TypeError(f"_spaces= has a space for each field; for {name!r} it {got}")
         meta[name] = {**part.meta, spaces.SPACE: space}
     return with_meta(node, meta)
