@@ -887,3 +887,10 @@ def test_lost_parts_of_complex_numbers_are_warned_of_once():
     assert len(told) == 1
     with pytest.raises(TypeError):
         dv.View(np.ones(3, complex))._astype("f4", casting="same_kind")
+
+
+@pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), object, "U1", "S1"])
+def test_one_text_is_spread_out(dtype):
+    for array in (np.array("A", dtype), np.array(["A", "b"], dtype), np.array([["A"]], dtype)):
+        for shape in ((2, 2), (3, 2, 2), (0, 2)):
+            assert_same(np.broadcast_to(dv.View(array), shape)(), np.broadcast_to(array, shape))

@@ -1050,3 +1050,20 @@ def test_blocks_of_one_shard_are_changed_together(tmp_path):
         for _ in range(5):
             d.a *= 2
     assert_same(np.asarray(group["a"][...]), a * 32)
+
+
+ELEMENTS = [
+    np.array("x"), np.array(3), np.array({"a": 1}, object), np.array("2020-01-01", "M8[D]"),
+    np.fromiter([[1, 2]], object).reshape(()), 5, "text", [1, 2],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ELEMENTS, ids=repr)
+@pytest.mark.parametrize("key", [0, ..., (0, ...), (..., 0), (0, 1, ...), (1, 2), slice(1, 2)])
+def test_an_object_is_written_as_numpy_does(key, value):
+    for shape in ((3,), (2, 3), ()):
+        expected = np.full(shape, None, object)
+        own = expected.copy()
+        if attempt(lambda array: array.__setitem__(key, value), expected)[1] is None:
+            dv.View(own)[key] = value
+            assert repr(own.tolist()) == repr(expected.tolist())

@@ -143,7 +143,7 @@ def box(array: np.ndarray, index: Index) -> np.ndarray:
     """Return what a box selects: an alias, or a copy where there is none (see `alias`)."""
     found = alias(array, index)
     if found is None:
-        found = array[_places(index)]
+        found = array[_places(index)] if array.ndim else np.broadcast_to(array, index.shape)
     return found
 
 

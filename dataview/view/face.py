@@ -209,6 +209,20 @@ def built(value: Any) -> Built | None:
     return Built(count, key is not None)
 
 
+def as_written(part: BaseView, key: Any, value: Any) -> tuple[Node, Any, Built | None]:
+    """Return what a key chose, the value that is written there, and when that was built.
+
+    A key with an ellipsis chooses an array, as in NumPy: an object there is the element of an array
+    without axes, where one without is that array itself.
+    """
+    node, given = node_of(part), unwrapped(value)
+    keys = key if type(key) is tuple else (key,)
+    if node.dtype == object and not node.shape and any(one is Ellipsis for one in keys):
+        is_element = isinstance(given, np.ndarray) and not given.ndim
+        given = given.astype(object)[()] if is_element else given
+    return node, given, built(value)
+
+
 def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     """Whether a value was written to rows of memory already, with no view made of them."""
     node, rows, _, _, _ = view._state

@@ -216,7 +216,7 @@ class View(
             ):
                 if not isinstance(key, _WITHOUT_MASKS):
                     masks.check_axes(node_of(self), key, value)
-                write(node_of(self[key]), unwrapped(value), face.built(value))
+                write(*face.as_written(self[key], key, value))
         except (TypeError, ValueError) as error:
             _tell(error, self)
             raise
