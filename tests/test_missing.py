@@ -883,3 +883,17 @@ def test_where_values_are_missing_is_asked_of_one_field():
     for verb in ("_isna", "_notna"):
         with pytest.raises(TypeError, match=f"^{verb} takes one array.*choose a field: 'x', 'y'"):
             getattr(d, verb)()
+
+
+@pytest.mark.parametrize("mask", ["no", 1.5, 3, [1.0, 0.0, 1.0], [1, 0, 1], [True, False]])
+@pytest.mark.parametrize("kind", ["sum", "prod", "mean", "var", "any", "all", "min"])
+def test_a_mask_is_checked_also_where_a_column_has_gaps(kind, mask):
+    gaps = dv.View(x=[1, 2, 3], x_mask=[True, False, True], _meta={"x_mask": {"mask_of": "x"}})
+    options = {"initial": 9} if kind == "min" else {}
+    errors = [
+        attempt(lambda x: getattr(x, f"_{kind}")(where=mask, **options), x)[1]
+        for x in (dv.View([1, 2, 3]), gaps.x)
+    ]
+    assert str(errors[0])[:6] == "where=" and type(errors[0]) is type(errors[1])
+    if mask != [True, False]:
+        assert str(errors[0]) == str(errors[1])

@@ -112,18 +112,23 @@ def reduction_where(
     kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any], where: Node
 ) -> Node:
     """Return the node of a statistic of the elements where a mask is true, and that are there."""
-    if may_lack(node) and (present := known_in(node)) is not None:
-        (where,) = elementwise(np.logical_and, (where, present))
-    return _of_chosen(kind, node, axis, keepdims, options, where)
+    return _of_chosen(kind, node, axis, keepdims, options, _with_gaps(node, where))
 
 
 def reduction_from(
     kind: str, node: Node, axis: Any, keepdims: bool, initial: Any, where: Node | None = None
 ) -> Node:
     """Return a sum, product or extreme of such elements, if there is a mask, and of a value."""
-    if may_lack(node) and (present := known_in(node)) is not None:
-        (where,) = (present,) if where is None else elementwise(np.logical_and, (where, present))
-    return _begun(kind, node, axis, keepdims, initial, where)
+    return _begun(kind, node, axis, keepdims, initial, _with_gaps(node, where))
+
+
+def _with_gaps(node: Node, where: Any) -> Any:
+    """Return a mask that is false also where a value is missing, None if nothing is left out."""
+    present = known_in(node) if may_lack(node) else None
+    if present is None or where is None:
+        return where if present is None else present
+    _check_mask(where)
+    return elementwise(np.logical_and, (where, present))[0]
 
 
 def with_nan(node: Node, present: Node) -> Node:
