@@ -894,3 +894,21 @@ def test_one_text_is_spread_out(dtype):
     for array in (np.array("A", dtype), np.array(["A", "b"], dtype), np.array([["A"]], dtype)):
         for shape in ((2, 2), (3, 2, 2), (0, 2)):
             assert_same(np.broadcast_to(dv.View(array), shape)(), np.broadcast_to(array, shape))
+
+
+@pytest.mark.parametrize("axes", [33, 64])
+def test_arrays_have_as_many_axes_as_numpys(axes):
+    a = np.arange(-1.0, 3).reshape(2, 2, *[1] * (axes - 2))
+    o, x = a.astype(object), np.ones((2, *[1] * (axes - 1)))
+    v, w = dv.View(a), dv.View(o)
+    for found, expected in [
+        (np.where(v > 0, v, None), np.where(a > 0, a, None)), (w == 1, o == 1), (w + w, o + o),
+        (v + x, a + x), (v == v[::-1], a == a[::-1]), (v._fillna(0), a),
+        (np.sum(v, where=v > 0), np.sum(a, where=a > 0)),
+    ]:  # fmt: skip
+        assert found.shape == expected.shape
+        assert_same(np.ravel(found()), np.ravel(expected))  # the oracle has no more than 32 axes
+    v += x
+    assert np.array_equal(a, o.astype(float) + 1)
+    if axes < 64:
+        assert v._onehot().shape == (*a.shape, 4)

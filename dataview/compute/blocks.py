@@ -34,6 +34,7 @@ from dataview.index import (
     Map,
     axes_of,
     boxed,
+    broadcast_shapes,
     compose,
     gather,
     identity,
@@ -335,7 +336,7 @@ def _shape(left: Shape, right: Shape) -> Shape:
             f"one {inner}"
         )
     columns = right[-1:] if len(right) > 1 else ()
-    return (*np.broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)
+    return (*broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)
 
 
 def product(node: MatMul, index: Index | None, memo: Memo) -> Steps:

@@ -24,6 +24,7 @@ from dataview.compute.programs import (
     operand_key,
 )
 from dataview.errors import warn
+from dataview.index import broadcast_shapes
 from dataview.plan.kinds import Elementwise, known_dtype
 from dataview.plan.node import Node
 from dataview.sources import borrow, give_back
@@ -297,7 +298,7 @@ class Tape:
         self, step: ProgramStep, operands: tuple[int, ...], released: list[int]
     ) -> tuple[int, ...]:
         """Return where the results of a step go; nothing after it reads the values `released`."""
-        shape = np.broadcast_shapes(*(self.kinds[number][0] for number in operands))
+        shape = broadcast_shapes(*(self.kinds[number][0] for number in operands))
         elementwise = isinstance(step.ufunc, np.ufunc)
         # In place: a ufunc with one result reads each element before it writes it.
         in_place = elementwise and len(step.results) == 1

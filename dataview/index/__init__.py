@@ -33,7 +33,15 @@ from dataview.index.algebra import (
     shifted,
     whole_axes,
 )
-from dataview.index.keys import NO_KEY, Written, is_integer, parse, plain_index, without_names
+from dataview.index.keys import (
+    NO_KEY,
+    Written,
+    broadcast_shapes,
+    is_integer,
+    parse,
+    plain_index,
+    without_names,
+)
 from dataview.index.overlap import are_apart
 from dataview.index.permutation import Draws, Permutation, words
 from dataview.index.rows import (
@@ -50,7 +58,8 @@ from dataview.index.rows import (
 __all__ = [
     "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index",
     "Map", "Permutation", "Rows", "Written", "are_apart", "as_array", "axes_of", "axis_index",
-    "block_index", "boxed", "compose", "extend", "extent", "gather", "identity", "in_a_run",
+    "block_index", "boxed", "broadcast_shapes", "compose", "extend", "extent", "gather",
+    "identity", "in_a_run",
     "is_endless", "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse",
     "plain_index", "positions", "renamed", "renumbered", "row_key", "rows_at", "rows_index",
     "rows_then", "shares_axes", "shifted", "whole_axes", "without_names", "words",

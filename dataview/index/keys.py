@@ -291,22 +291,31 @@ def _broadcast(
             f"when no subspace is given, the number of index arrays cannot be above {MOST_ARRAYS}, "
             f"but {len(arrays)} index arrays found"
         )
-    return arrays, _common(shapes)
+    try:
+        return arrays, broadcast_shapes(*shapes)
+    except ValueError:
+        listing = " ".join(map(str, shapes))
+        raise IndexError(f"the indexing arrays do not broadcast together: {listing}") from None
 
 
 MOST_ARRAYS, MOST_AXES = 63, 64
 """How many arrays NumPy takes in a key, and how many axes an array of its can have."""
 
 
-def _common(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return what shapes broadcast to; `np.broadcast_shapes` has no room for more than 32 axes."""
-    found = [1] * max(map(len, shapes))
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what shapes broadcast to; `np.broadcast_shapes` has no room for more than 32 axes.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    found = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
         for axis, length in enumerate(shape, len(found) - len(shape)):
-            if found[axis] != length != 1 and found[axis] != 1:
-                listing = " ".join(map(str, shapes))
-                raise IndexError(f"the indexing arrays do not broadcast together: {listing}")
-            found[axis] = length if found[axis] == 1 else found[axis]
+            if found[axis] != length != 1:
+                if found[axis] != 1:
+                    listing = " ".join(map(str, shapes))
+                    raise ValueError(f"the shapes do not broadcast together: {listing}")
+                found[axis] = length
     return tuple(found)
 
 

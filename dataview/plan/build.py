@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.index import Affine, Index, axes_of, compose, is_identity, parse
+from dataview.index import Affine, Index, axes_of, broadcast_shapes, compose, is_identity, parse
 from dataview.index.keys import key_text
 from dataview.plan.fields import (
     NO_META,
@@ -289,7 +289,7 @@ def _output(build: Any, ufunc: Ufunc, number: int, *args: Argument) -> Node:
 
 def _broadcast(ufunc: Ufunc, shapes: Sequence[Shape]) -> Shape:
     try:
-        return np.broadcast_shapes(*shapes)
+        return broadcast_shapes(*shapes)
     except ValueError:
         listing = " ".join(map(str, shapes))
         raise ValueError(
@@ -331,7 +331,7 @@ def comparison(
     shape: Shape | None = None
     if shapes[0] is not None and shapes[1] is not None:
         with contextlib.suppress(ValueError):  # then only its truth can be asked
-            shape = np.broadcast_shapes(shapes[0], shapes[1])
+            shape = broadcast_shapes(shapes[0], shapes[1])
     found = Comparison((left, right), negated, shape, wholes)
     found.has_gaps = any(isinstance(side, Node) and side.has_gaps for side in (left, right))
     return found

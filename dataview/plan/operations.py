@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.errors import error_at
+from dataview.index import broadcast_shapes
 
 # --- functions that are no ufuncs --------------------------------------------------------------
 
@@ -85,7 +86,7 @@ class Masked:
         self, mask: Any, kept: Any, *operands: Any, out: tuple[np.ndarray, ...] | None = None
     ) -> np.ndarray:
         """Return the result, which has the dtype of what is kept, or write it into `out`."""
-        shape = np.broadcast_shapes(*map(np.shape, (mask, kept, *operands)))
+        shape = broadcast_shapes(*map(np.shape, (mask, kept, *operands)))
         found = np.empty(shape, np.asarray(kept).dtype) if out is None else out[0]
         np.copyto(found, kept)
         self.function(*operands, out=found, where=mask)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
+from dataview.index import broadcast_shapes
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise
 from dataview.plan.guards import check_array
@@ -56,13 +57,13 @@ def _check_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
         ufunc(*empties, out=(np.empty(0, known_dtype(node)),))
     shape = known_shape(node)
     if _repeats_texts(ufunc, node):
-        found = np.broadcast_shapes(*(known_shape(arg) for arg in args if isinstance(arg, Node)))
+        found = broadcast_shapes(*(known_shape(arg) for arg in args if isinstance(arg, Node)))
     else:
         results = elementwise(ufunc, tuple(args))
         if len(results) != 1:
             raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
         found = known_shape(results[0])
-    if found != shape and np.broadcast_shapes(found, shape) != shape:
+    if found != shape and broadcast_shapes(found, shape) != shape:
         raise ValueError(
             f"the result of {ufunc.__name__} has shape {found}, which does not fit into the view's "
             f"shape {shape}"

@@ -21,6 +21,7 @@ from dataview.index import (
     axes_of,
     axis_index,
     block_index,
+    broadcast_shapes,
     compose,
     extent,
     identity,
@@ -110,7 +111,7 @@ def _rows_of(value: Node, index: Index) -> Node:
     def in_rows(part: Node, old: Node) -> Node:
         if isinstance(part, Elementwise):
             shapes = [known_shape(arg) for arg in part.args if isinstance(arg, Node)]
-            return part.replaced(shape=np.broadcast_shapes(*shapes), fields=NO_FIELDS)
+            return part.replaced(shape=broadcast_shapes(*shapes), fields=NO_FIELDS)
         place = operand_index(index, whole, known_shape(part))
         return _one_of_joined(part if place is None else select(part, place))
 
