@@ -1027,6 +1027,59 @@ def test_what_needs_the_labels_of_codes_reads_them_when_it_is_needed():
     assert same().tolist() == [True, True, False]
 
 
+@pytest.mark.parametrize("found", [False, True])
+def test_a_number_beside_codes_is_a_label_where_the_labels_are_other_numbers(found):
+    years = np.array([2009, 2008, 2009])
+    d = dv.View(x=[1.0, 2.0, 4.0], year=np.array([1, 0, 1], "i1"))
+    d.year = dv.View(years)._codes() if found else d.year._with_meta(labels=[2008, 2009])
+    name = "the field" if found else "'year'"
+    for given_year in (2009, np.int64(2009), 2009.0, np.array(2009)):
+        assert d[d.year == given_year].x().tolist() == [1.0, 4.0]
+        assert (d.year != given_year)().tolist() == [False, True, False]
+        assert (given_year == d.year)().tolist() == [True, False, True]
+    assert 2008 in d.year and d[1].year == 2008
+    assert np.isin(d.year, [2008, 1999]).tolist() == [False, True, False]
+    assert (d.year == d[:].year)().all()
+    assert (d.year._with_meta(labels=None) == 1)().tolist() == [True, False, True]
+    assert_same(d.year._onehot(dtype=int)(), np.eye(2, dtype=int)[[1, 0, 1]])
+    with pytest.raises(
+        ValueError, match=r"has no label 1\. The labels are: 2008, 2009; _with_meta\("
+    ):
+        d.year == 1  # noqa: B015
+    for other in (years, dv.View(years), [1, 0, 1]):
+        with pytest.raises(
+            TypeError, match=rf"{name} holds codes, .* numbers: .* np\.isin\(d, values"
+        ):
+            d.year == other  # noqa: B015
+    with pytest.raises(
+        TypeError, match=rf"{name} holds codes of labels, which have no order; .*None"
+    ):
+        d.year < 2009  # noqa: B015
+
+
+def test_numbers_that_are_their_own_codes_are_compared_as_numbers():
+    v = known(labels=range(3), codes=(1, 0, -1, 2)).kind
+    assert v == v() and (v < 2)().tolist() == [True, True, True, False]
+    assert not (v == 7)().any() and np.isin(v, [-1, 1]).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_codes_are_joined_by_their_labels(found):
+    other, numbers = dv.View(k=["b", "a"], z=[4, 5]), dv.View(k=[0, 1], z=[4, 5])
+    d = dv.View(k=dv.View(["b", "a", "b"])._codes() if found else np.array([1, 0, 1]))
+    d.k = d.k if found else d.k._with_meta(labels=["a", "b"])
+    assert d._join(other, on="k").z().tolist() == [4, 5, 4]
+    assert other._join(d[:2]._rename(k="own"), on=("k", "own"))._fields() == ("k", "z")
+    for left, right in ((d, numbers), (numbers, d._drop_duplicates())):
+        with pytest.raises(
+            TypeError, match=r"'k' and 'other' of _join: .* none would be found; _with_meta"
+        ):
+            left._join(right._rename(k="other"), on=("k", "other"))
+    years = dv.View(k=np.array([1, 0]))
+    years.k = dv.View([9, 8])._codes() if found else years.k._with_meta(labels=[8, 9])
+    assert years._join(dv.View(k=[8, 9], z=[4, 5])).z().tolist() == [5, 4]
+
+
 def test_a_code_without_a_label_is_an_error():
     for codes in [(0, 3), (0, -2)]:
         d = known(codes=codes)

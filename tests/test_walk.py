@@ -105,7 +105,7 @@ def views():
         "unique": d._unique(counts=True),
         "codes": record.b._codes(),
         "counts_of_codes": asked(labelled.b._counts()),
-        "decoded": labelled.b._codes(labels=[0]),
+        "decoded": labelled.b._codes(labels=["a"]),
         "given_codes": record.b._codes(labels=[0]),
         "groups": record._select("a", "b")._group(by="b")._mean(),
         "joined": record._join(dv.View(b=[0], f=[1]), on="b", missing="mask").b_mask,

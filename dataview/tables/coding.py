@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataview.plan.gaps import NO_LABEL
-from dataview.plan.node import DType, Node
+from dataview.plan.node import DType
 from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = NO_LABEL
@@ -31,18 +31,6 @@ _FAMILIES = {
 def family_of(dtype: DType) -> str | None:
     """Return what values of a dtype are; None if they may be anything."""
     return _FAMILIES.get(dtype.kind)
-
-
-def check_comparable(values: Node, labels: Node, what: str) -> None:
-    """Raise if no value can be equal to a label, as no text is equal to a number."""
-    if labels.shape == (0,) or values.dtype is None or labels.dtype is None:
-        return
-    ours, theirs = family_of(values.dtype), family_of(labels.dtype)
-    if ours and theirs and ours != theirs:
-        raise TypeError(
-            f"{what}: {values.dtype} are {ours} and {labels.dtype} are {theirs}, so none would be "
-            "found; _astype converts one of them"
-        )
 
 
 def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

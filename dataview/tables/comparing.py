@@ -10,14 +10,16 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.plan.build import keyed, stored
-from dataview.plan.gaps import LABELS, holds_codes
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
-from dataview.tables.labels import decoded, labels_of
+from dataview.tables.labels import Labels, decoded, hold_codes, labels_of
 
 _KINDS = "USTOMm"
-"""The kinds of what may be labels; a number is a code."""
+"""The kinds of what may be labels; a number is a code, unless the labels are other numbers."""
+
+_NUMBERS = "biuf"
 
 _ONE = (str, bytes, np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 
@@ -27,14 +29,14 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
 
     One label becomes its code, and a date of Python's, or the text of one, a date of NumPy's.  An
     array of labels is compared with the label of each row, and so are codes whose labels are
-    numbered differently.
+    numbered differently.  An array of numbers is refused where the labels are other numbers: it may
+    be of codes, as the data are.
     """
-    ours, theirs = _holds_codes(left), _holds_codes(right)
-    if ours and theirs:
+    if hold_codes(left) and hold_codes(right):
         return _both(left, right)
-    if ours and _may_be_labels(right):
+    if _may_be_labels(left, right):
         return _beside(left, right)
-    if theirs and _may_be_labels(left):
+    if _may_be_labels(right, left):
         return _beside(right, left)[::-1]
     return in_dates(left, right)
 
@@ -42,11 +44,17 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
 def check_no_order(what: str, left: Any, right: Any) -> None:
     """Raise if codes are compared with labels by their order, which is that of their numbers."""
     for codes, other in ((left, right), (right, left)):
-        if _holds_codes(codes) and _may_be_labels(other):
+        if _may_be_labels(codes, other):
+            advice = "with a code all comparisons do"
+            if _kind(other) in _NUMBERS:
+                advice = f"{_BARE}, which have an order"
             raise TypeError(
                 f"{what}: {_name(codes)} holds codes of labels, which have no order; == and != "
-                "compare with a label, and with a code all comparisons do"
+                f"compare with a label, and {advice}"
             )
+
+
+_BARE = "_with_meta(labels=None) are the codes as plain numbers"
 
 
 def codes_of(node: Any, labels: Any) -> np.ndarray | None:
@@ -54,18 +62,27 @@ def codes_of(node: Any, labels: Any) -> np.ndarray | None:
     if not isinstance(node, Node):
         return None
     values, known = np.asarray(labels), labels_of(node)
-    if known is None or values.dtype.kind not in _KINDS:
+    if known is None or not _are_asked_for(known, values.dtype.kind):
         return None
     wanted = values.reshape(-1).tolist() if values.dtype.kind not in "mM" else list(values.flat)
     return np.array([code for code, own in enumerate(known.list()) if own in wanted], np.intp)
 
 
-def _holds_codes(side: Any) -> bool:
-    return isinstance(side, Node) and holds_codes(side)
+def _may_be_labels(codes: Any, side: Any) -> bool:
+    """Whether a side beside codes may hold labels of them."""
+    known = labels_of(codes) if isinstance(codes, Node) else None
+    return known is not None and _are_asked_for(known, _kind(side))
 
 
-def _may_be_labels(side: Any) -> bool:
-    return isinstance(side, Node) and side.dtype is not None and side.dtype.kind in _KINDS
+def _are_asked_for(labels: Labels, kind: str) -> bool:
+    """Whether data of a kind are compared with these labels, and not with codes."""
+    return kind in _KINDS or (kind in _NUMBERS and labels.are_numbers)
+
+
+def _kind(side: Any) -> str:
+    if not isinstance(side, Node):
+        return np.dtype(type(side)).kind
+    return "?" if side.dtype is None else side.dtype.kind
 
 
 def _both(left: Any, right: Any) -> tuple[Argument, Argument]:
@@ -78,10 +95,19 @@ def _both(left: Any, right: Any) -> tuple[Argument, Argument]:
 
 
 def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
-    if other.shape != () or not isinstance(other, Stored) or other.source.memory is None:
+    is_number = _kind(other) in _NUMBERS
+    if not isinstance(other, Node):
+        label = other
+    elif other.shape == () and isinstance(other, Stored) and other.source.memory is not None:
+        label = other.source.memory[()]
+    elif is_number:
+        raise TypeError(
+            f"{_name(codes)} holds codes, and its labels are numbers: an array may be of either; "
+            f"np.isin(d, values) and d == 3 ask for labels, and {_BARE}"
+        )
+    else:
         return _in_labels(codes), other
-    label = other.source.memory[()]
-    if not isinstance(label, _ONE):
+    if not is_number and not isinstance(label, _ONE):
         return codes, other
     known = labels_of(codes)
     assert known is not None
@@ -101,10 +127,12 @@ def _in_labels(codes: Node) -> Node:
 def _no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:
     texts = [one for one in labels if isinstance(one, str)]
     close = hint(label, texts) if isinstance(label, str) else ""
-    shown = label.item() if isinstance(label, np.str_ | np.bytes_) else label
+    is_plain = isinstance(label, np.str_ | np.bytes_ | np.number | np.bool_)
+    shown = label.item() if is_plain and not isinstance(label, np.timedelta64) else label
+    bare = f"; {_BARE}" if isinstance(shown, int | float) else ""
     return ValueError(
         f"{_name(codes)} has no label {shown!r}{close or '.'} "
-        f"The labels are: {shortened(', '.join(map(repr, labels)))}"
+        f"The labels are: {shortened(', '.join(map(repr, labels)))}{bare}"
     )
 
 

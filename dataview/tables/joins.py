@@ -31,8 +31,8 @@ from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, check_comparable, coder
-from dataview.tables.labels import BLOCK, in_labels
+from dataview.tables.coding import MISSING, coder
+from dataview.tables.labels import BLOCK, check_comparable, in_labels
 from dataview.tables.unique import counted
 
 _POLICIES = ("error", "mask")
@@ -50,6 +50,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
     check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
+    left, right = in_labels(left), in_labels(right)
     there = {"left": present_in(field(node, ours)), "right": present_in(field(other, theirs))}
     sides = {"left": left, "right": right}
     sides |= {f"{side}{MASK}": known for side, known in there.items() if known is not None}
@@ -125,7 +126,7 @@ def _key(node: Node, name: str) -> Node:
         raise ValueError(
             f"rows are joined on one key each; field {name!r} has the shape {found.shape}"
         )
-    return in_labels(found)
+    return found
 
 
 def _looked_up(columns: Mapping[str, Node], lookup: Lookup, missing: str) -> dict[str, Node]:

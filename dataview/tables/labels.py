@@ -18,12 +18,12 @@ from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.gaps import LABELS, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
-from dataview.plan.node import DType, Node, Part
+from dataview.plan.node import Argument, DType, Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, Code, check_comparable, classes, coder, told
+from dataview.tables.coding import MISSING, Code, classes, coder, family_of, told
 from dataview.tables.unique import Table, Values, count_values, in_records
 
 BLOCK = 1 << 16
@@ -36,12 +36,12 @@ def coded(node: Node, labels: Node | None, own: Labels | None = None) -> tuple[N
     `own` are the labels that the node knows, if it holds codes already.
     """
     check_no_record(node, "_codes")
+    if labels is not None:
+        check_comparable(node, labels, "labels= of _codes")
     node = node if own is None else decoded(node, own)
     check_ends(node, "_codes")
     if not known_shape(node):
         raise TypeError("_codes needs rows of labels; the view is a single element")
-    if labels is not None:
-        check_comparable(node, labels, "labels= of _codes")
     known = Values(_undivided(node), False, True).rows() if labels is None else labels
     step = Coding(_photograph(known), labels is None)
     return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
@@ -210,6 +210,13 @@ class Labels:
         array = self.array()
         return [*array] if array.dtype.kind in "mM" else array.tolist()
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether a number beside codes is one of these, and not a code: they are other numbers."""
+        if self.is_listed and not isinstance(next(iter(self.given), None), (int, float, np.number)):
+            return False
+        return self.dtype.kind in "biuf" and self.list() != [*range(len(self.array()))]
+
     def node(self) -> Stored:
         """Return them as a node."""
         return stored(ArraySource(self.array()), False)
@@ -232,6 +239,29 @@ def _nothing_of(dtype: DType) -> tuple[Any, DType]:
 def labels_of(node: Node) -> Labels | None:
     """Return the labels that the metadata of codes have, None for other data."""
     return Labels(node.meta[LABELS]) if holds_codes(node) else None
+
+
+def check_comparable(node: Node, other: Node, what: str) -> None:
+    """Raise if no label of a node can be one of another, as no text is equal to a number."""
+    if other.shape == (0,) or node.dtype is None or other.dtype is None:
+        return
+    dtypes = label_dtype(node), label_dtype(other)
+    ours, theirs = map(family_of, dtypes)
+    if ours and theirs and ours != theirs:
+        bare = (
+            "_with_meta(labels=None) takes codes for numbers, and "
+            if hold_codes(node, other)
+            else ""
+        )
+        raise TypeError(
+            f"{what}: {dtypes[0]} are {ours} and {dtypes[1]} are {theirs}, so none would be "
+            f"found; {bare}_astype converts one of them"
+        )
+
+
+def hold_codes(*operands: Argument) -> bool:
+    """Whether one of some operands holds codes that know their labels."""
+    return any(isinstance(operand, Node) and holds_codes(operand) for operand in operands)
 
 
 def label_dtype(node: Node) -> DType:

@@ -179,7 +179,8 @@ class LabelVerbs(BaseView):
 def _one_hot(codes: Node, labels: Any, dtype: Any) -> Node:
     """Return a column for each of so many labels, or for each that is found."""
     count = labels if isinstance(labels, int) else len(labels.array())
-    return node_of((viewed(codes)[..., None] == np.arange(count))._astype(dtype))
+    numbers = viewed(codes)._with_meta(labels=None)
+    return node_of((numbers[..., None] == np.arange(count))._astype(dtype))
 
 
 def _known_labels(view: BaseView) -> tables.Labels | None:

@@ -173,9 +173,12 @@ class Operators(BaseView):
 
 _NUMBERS = frozenset((int, float, bool, complex))
 
+_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
+
 
 def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
     """Return an operator that leaves only operands with operators of their own to NumPy."""
+    is_order = ufunc in _ORDERS
 
     def quick(view: Any, other: Any) -> Any:
         kind = type(other)
@@ -188,6 +191,8 @@ def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
         else:
             return general(view, other)
         own = node_of(view)
+        if is_order and (own.meta or kind is type(view)) and tables.hold_codes(own, operand):
+            return general(view, other)  # which looks whether labels are compared
         found = computed(ufunc, (operand, own) if reflected else (own, operand))
         return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
@@ -295,8 +300,6 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     found = computed(ufunc, operands)
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 
-
-_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
 
 _TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
 """The ufuncs for which None is an object as any other, which is false."""
