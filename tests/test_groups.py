@@ -189,7 +189,7 @@ def test_sums_and_products_of_nothing_are_those_of_numpy(name, size):
             found = d._group(by=label)._nanprod().x()
             assert_same(found, np.array([np.prod(none), np.prod(values[1:])], values.dtype))
         masked = dv.View(x=values[1:], x_mask=[False, False], _meta={"x_mask": {"mask_of": "x"}})
-        found = masked._group(by=["a", "b"])._sum().x()
+        found = masked._group(by=np.array(["a", "b"]))._sum().x()
         assert_same(found, np.array([np.sum(none)] * 2, values.dtype))
 
 

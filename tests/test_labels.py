@@ -1,6 +1,7 @@
 """Labels and keys: codes, groups, lookups and order, against NumPy and plain Python."""
 
 import copy
+import datetime
 import math
 import pickle
 from decimal import Decimal
@@ -738,6 +739,66 @@ def test_a_ragged_field_is_named_where_groups_have_no_statistic_of_it():
         d._group(by="y")._sum()
 
 
+@pytest.mark.parametrize(
+    ("ask", "where"),
+    [
+        (lambda d: d.k._codes(), "field 'k'"),
+        (lambda d: d.k._counts(), "field 'k'"),
+        (lambda d: d._group(by=["x", "k"])._counts(), "groups by 'k'"),
+        (lambda d: d._join(dv.View(k=["a"], z=[1])), "the keys 'k' and 'k' of _join"),
+        (lambda d: dv.View(k=["a"])._join(d), "the keys 'k' and 'k' of _join"),
+        (lambda d: d[:1].k._freeze()._codes(labels=[1, 2]), "labels= of _codes of the view"),
+    ],
+)
+def test_objects_without_an_order_are_named(ask, where):
+    d = dv.View(k=np.array(["a", 1], object), x=[1, 2])
+    pair = r"str \('a'\) and int \(1\)|int \(1\) and str \('a'\)"
+    told = rf"{where}: ({pair}) have no order .*_astype\('T'\)"
+    with pytest.raises(TypeError, match=told):
+        ask(d)()
+    assert d.k._astype("T")._codes()().tolist() == [1, 0]
+
+
+def test_what_to_write_for_misused_labels_is_told():
+    d = dv.View(city=["Bern", "Rome", "Bern"], x=[1, 2, 3])
+    groups = d._group(by="city")
+    cases = [
+        (lambda: d.city._codes(labels=d.city)(), ValueError, r"more than once.* d\.x\._labels\(\)"),
+        (lambda: d._counts(), TypeError, "^_counts takes one array"),
+        (lambda: groups._counts(normalize=True), TypeError, r"counts\.count / counts\.count\._sum"),
+        (lambda: d._group(by=None), TypeError, "by= is the name of a field.*got None"),
+        (lambda: d._group(by=lambda row: row.x), TypeError, "such as d.x > 0; got a function"),
+        (lambda: groups["Bern", "a"], KeyError, r"for each of \['city'\]; got \('Bern', 'a'\)"),
+        (lambda: groups[["Bern", "Rome"]], KeyError, "for each of"),
+        (lambda: d[:2]._group(by=["x", "z"]), dv.FieldError, "no field 'z'"),
+        (lambda: groups._size(), AttributeError, r"write groups\._counts\(\)"),
+        (lambda: groups.count(), AttributeError, r"write groups\._counts\(\)"),
+        (lambda: groups._agg("mean"), AttributeError, r"groups\._mean\(\) and groups\._max"),
+        (lambda: groups._first(), AttributeError, r"_drop_duplicates\(by=name\)"),
+        (lambda: groups.x, AttributeError, r"write groups\._mean\(\)\.x$"),
+        (lambda: d._count(), AttributeError, r"write d\._notna\(\)\._sum\(\)"),
+        (
+            lambda: d._join(dv.View(city=["Bern"], z=[1])).z(),
+            KeyError,
+            r"not among the 1 values of other\.city; missing='mask'",
+        ),
+    ]
+    for misuse, error, told in cases:
+        with pytest.raises(error, match=told):
+            misuse()
+
+
+def test_groups_by_date_are_found_by_text():
+    d = dv.View(x=[1, 2, 3], day=np.array(["1815-12-10", "1816-01-01", "1815-12-10"], "M8[D]"))
+    groups = d._group(by="day")
+    for day in ("1815-12-10", np.datetime64("1815-12-10"), datetime.date(1815, 12, 10)):
+        assert groups[day].x().tolist() == [1, 3]
+    with pytest.raises(ValueError, match="'yesterday' is no date"):
+        groups["yesterday"]
+    both = d._group(by=["x", "day"])
+    assert both[2, "1816-01-01"].x().tolist() == [2]
+
+
 def test_keys_of_another_kind_are_told():
     with pytest.raises(TypeError, match="_astype"):
         dv.View(k=["1"])._join(dv.View(k=[1], v=[1]), on="k", missing="mask")
@@ -1032,7 +1093,7 @@ def test_a_number_beside_codes_is_a_label_where_the_labels_are_other_numbers(fou
     years = np.array([2009, 2008, 2009])
     d = dv.View(x=[1.0, 2.0, 4.0], year=np.array([1, 0, 1], "i1"))
     d.year = dv.View(years)._codes() if found else d.year._with_meta(labels=[2008, 2009])
-    name = "the field" if found else "'year'"
+    name = "the view" if found else "field 'year'"
     for given_year in (2009, np.int64(2009), 2009.0, np.array(2009)):
         assert d[d.year == given_year].x().tolist() == [1.0, 4.0]
         assert (d.year != given_year)().tolist() == [False, True, False]
@@ -1292,7 +1353,7 @@ def test_keys_with_gaps_are_joined_with_nothing(dtype, tmp_path):
     assert a[[0, 2]]._join(b, on="k").y().tolist() == [10, 20]
     assert a._join(b, missing="mask").y().tolist() == [10, 0, 20, 0]
     with pytest.raises(
-        KeyError, match=r"row 1 has the k (None|nan), which is not among the 2 keys"
+        KeyError, match=r"row 1 has the k (None|nan), which is not among the 2 values"
     ):
         a[:3]._join(b, on="k").y()
 

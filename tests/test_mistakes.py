@@ -41,10 +41,10 @@ MISTAKES = [
     ("r.filter(r.n > 1)", "._filter()", "r._filter(r.n > 1)()"),
     ("r.map(len)", "._map()", "r._map(lambda row: row.n())[0]()"),
     ("groups.mean()", "._mean()", "groups._mean()()"),
-    ("groups.n", "groups._mean()['n']", "groups._mean()['n']()"),
+    ("groups.n", "groups._mean().n", "groups._mean().n()"),
     ("groups._sum(where=y > 1)", "has no argument 'where' | d[mask]._group(by=...)", "r[r.n > 1]._group(by='label')._sum()()"),
     ("groups._mean('n')", "groups._mean().x for one", "groups._mean().n()"),
-    ("groups.apply(len)", "_mean | for label, rows in groups", "[len(rows) for _, rows in groups]"),
+    ("groups.apply(len)", "[function(rows) for label, rows in groups]", "[len(rows) for _, rows in groups]"),
     ("d._petal", "no leading underscore | .petal?", "d.petal"),
     ("r.LABEL", "'LABEL' | 'label'?", "r.label"),
     # --- forgotten parentheses
@@ -217,7 +217,7 @@ MISTAKES = [
     ("r._to_torch(dtype=float)", "'dtype' | d._astype('f4')._to_torch()", ""),
     ("x._show(figsize=(3, 3))", "'figsize' | _show(n=None)", "x._show()"),
     ("x._to_numpy()", "write d()", "x()"),
-    ("groups['n']", "no group 'n' of 'label' | 'a', 'b'; | groups._mean()['n']", "groups._mean()['n']"),
+    ("groups['n']", "no group 'n' of 'label' | 'a', 'b'; | groups._mean().n", "groups._mean().n"),
     # --- rows, batches, streams
     ("x._split([0.8, 0.3])", "1.1", "x._split([0.8, 0.2])"),
     ("x._split()", "d._split(0.8, 0.2)", "x._split(0.8, 0.2)"),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dataview.plan.gaps import NO_LABEL
-from dataview.plan.node import DType
+from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present, may_be_missing
 
 MISSING = NO_LABEL
@@ -51,7 +52,38 @@ def classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.dtype.kind == "T":  # for whose first places NumPy sorts stably; quicksort may crash
         found, _, places = np.unique(values, return_index=True, return_inverse=True)
         return found, places
-    return np.unique(values, return_inverse=True)
+    try:
+        return np.unique(values, return_inverse=True)
+    except TypeError:
+        if values.dtype != object:
+            raise
+        raise _no_order(values) from None
+
+
+class NoOrder(TypeError):
+    """Of objects that cannot be compared, as a text and a number cannot."""
+
+
+def _no_order(*arrays: np.ndarray) -> NoOrder:
+    kinds = {type(value): value for array in arrays for value in array.reshape(-1)[::-1].tolist()}
+    listed = " and ".join(f"{kind.__name__} ({value!r})" for kind, value in kinds.items())
+    return NoOrder(
+        f"{listed} have no order together, which labels need; d.x._astype('T') makes texts of all"
+    )
+
+
+@contextlib.contextmanager
+def in_order(where: str) -> Iterator[None]:
+    """Say where objects without an order were found, if some are."""
+    try:
+        yield
+    except NoOrder as error:
+        raise TypeError(f"{where}: {error}") from None
+
+
+def name_of(node: Node) -> str:
+    """Return the name under which data were reached, for errors."""
+    return "the view" if node.label is None else f"field {node.label.names[-1]!r}"
 
 
 def told(value: Any) -> str:
@@ -217,7 +249,12 @@ def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndar
     elif labels.dtype.kind in "iu" and values.dtype.kind in "iu" and labels.dtype != values.dtype:
         same = values.astype(labels.dtype)  # together NumPy would make floats of them
         return np.where(same == values, _found(labels, order, same), MISSING)
-    places = np.searchsorted(labels, values)
+    try:
+        places = np.searchsorted(labels, values)
+    except TypeError:
+        if object not in (labels.dtype, values.dtype):
+            raise
+        raise _no_order(labels, values) from None
     places[places == len(labels)] = 0
     return np.asarray(np.where(labels[places] == values, order[places], MISSING))
 

@@ -14,6 +14,7 @@ from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
+from dataview.tables.coding import name_of
 from dataview.tables.labels import Labels, decoded, hold_codes, labels_of
 
 _KINDS = "USTOMm"
@@ -49,7 +50,7 @@ def check_no_order(what: str, left: Any, right: Any) -> None:
             if _kind(other) in _NUMBERS:
                 advice = f"{_BARE}, which have an order"
             raise TypeError(
-                f"{what}: {_name(codes)} holds codes of labels, which have no order; == and != "
+                f"{what}: {name_of(codes)} holds codes of labels, which have no order; == and != "
                 f"compare with a label, and {advice}"
             )
 
@@ -102,7 +103,7 @@ def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
         label = other.source.memory[()]
     elif is_number:
         raise TypeError(
-            f"{_name(codes)} holds codes, and its labels are numbers: an array may be of either; "
+            f"{name_of(codes)} holds codes, and its labels are numbers: an array may be of either; "
             f"np.isin(d, values) and d == 3 ask for labels, and {_BARE}"
         )
     else:
@@ -131,13 +132,9 @@ def _no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:
     shown = label.item() if is_plain and not isinstance(label, np.timedelta64) else label
     bare = f"; {_BARE}" if isinstance(shown, int | float) else ""
     return ValueError(
-        f"{_name(codes)} has no label {shown!r}{close or '.'} "
+        f"{name_of(codes)} has no label {shown!r}{close or '.'} "
         f"The labels are: {shortened(', '.join(map(repr, labels)))}{bare}"
     )
-
-
-def _name(codes: Node) -> str:
-    return "the field" if codes.label is None else repr(codes.label.names[-1])
 
 
 # --- dates -------------------------------------------------------------------------------------
@@ -160,14 +157,17 @@ def _one(side: Argument, other: Argument) -> Argument:
     if kind not in ("M", "m") or not isinstance(side, Stored) or side.shape != ():
         return side
     value = None if side.source.memory is None else side.source.memory[()]
-    if kind == "m":
-        if not isinstance(value, datetime.timedelta):
-            return side
-        return stored(ArraySource(np.array(np.timedelta64(value))), False)
-    if not isinstance(value, (str, datetime.date)):
-        return side
-    found = _of_text(value) if isinstance(value, str) else _in_utc(value)
-    return stored(ArraySource(np.array(found)), False)
+    found = dated(value, kind)
+    return side if found is value else stored(ArraySource(np.array(found)), False)
+
+
+def dated(value: Any, kind: str) -> Any:
+    """Return one value beside dates (M) or durations (m) as one of NumPy's, if it is one at all."""
+    if kind == "m" and isinstance(value, datetime.timedelta):
+        return np.timedelta64(value)
+    if kind == "M" and isinstance(value, str):
+        return _of_text(value)
+    return _in_utc(value) if kind == "M" and isinstance(value, datetime.date) else value
 
 
 def _in_utc(value: datetime.date) -> np.datetime64:

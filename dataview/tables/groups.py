@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import MEDIAN, run_in_windows
-from dataview.errors import StreamError, explained
+from dataview.errors import StreamError, chained, explained
 from dataview.index import Array, axis_index
 from dataview.plan.build import record, select, stored
 from dataview.plan.fields import Fields, read_only_meta
@@ -23,6 +23,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, by_code
+from dataview.tables.comparing import dated
 from dataview.tables.group_statistics import (
     columns_of,
     label_columns,
@@ -112,11 +113,15 @@ class Grouped:
     def __getitem__(self, label: Any) -> Any:
         counts, table = self._rows.counts.array(), self._rows.groups.array()
         there = np.ones(len(table), bool)
-        wanted = label if len(self._names) > 1 and isinstance(label, tuple) else (label,)
-        if len(wanted) != len(self._names):
-            raise KeyError(f"a group has a label for each of {self._names}; got {label!r}")
-        for number, value in enumerate(wanted):
+        wanted = label if isinstance(label, tuple) else (label,)
+        if len(wanted) != len(self._names) or any(map(np.ndim, wanted)):
+            raise KeyError(
+                f"a group has a label for each of {self._names}; got {label!r}; "
+                "d._group(by=[...]) takes several keys"
+            )
+        for number, given in enumerate(wanted):
             column = table[str(number)]
+            value = dated(given, column.dtype.kind)
             is_gap = not is_present(np.array([value], object))[0]
             there &= ~is_present(column) if is_gap else column == value
         if np.count_nonzero(there) != 1:
@@ -301,7 +306,9 @@ def _advice(name: str, node: Node) -> str:
     """Return what to write for a name that groups have not."""
     verbs = _verbs_of(Grouped)
     if name in node.fields:
-        return f"a statistic has it, groups._mean()[{name!r}], and so have the rows of a label"
+        return f"write groups._mean(){chained([name])}"
+    if name.lstrip("_") in _INSTEAD:
+        return f"write {_INSTEAD[name.lstrip('_')]}"
     if f"_{name}" in verbs:
         return f"did you mean ._{name}()?"
     listing = ", ".join(verbs)
@@ -314,12 +321,33 @@ def _verbs_of(kind: type) -> list[str]:
     return [name for name in names if name[1] != "_" and name not in own]
 
 
+_INSTEAD = {
+    "agg": "a statistic each, as groups._mean() and groups._max()",
+    "aggregate": "a statistic each, as groups._mean() and groups._max()",
+    "apply": "[function(rows) for label, rows in groups]",
+    "count": "groups._counts()",
+    "first": "d._drop_duplicates(by=name), the first row of each",
+    "get_group": "groups[label]",
+    "groups": "[label for label, rows in groups]",
+    "head": "[rows._head(n) for label, rows in groups]",
+    "indices": "[label for label, rows in groups]",
+    "keys": "[label for label, rows in groups]",
+    "len": "len(groups)",
+    "ngroups": "len(groups)",
+    "size": "groups._counts()",
+    "value_counts": "groups._counts()",
+}
+"""What to write for names that groups have elsewhere."""
+
 _USAGE = (
     "groups._mean() for all fields, groups._mean().x for one of them, and d[mask]._group(by=...) "
     "for groups of some rows"
 )
+_SHARES = "counts = groups._counts(), and counts.count / counts.count._sum() for shares"
+
 for _name in _verbs_of(Grouped):
-    setattr(Grouped, _name, explained(_USAGE)(getattr(Grouped, _name)))
+    _usage = _SHARES if _name == "_counts" else _USAGE
+    setattr(Grouped, _name, explained(_usage)(getattr(Grouped, _name)))
 
 
 class _Order(Photograph):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.compute import evaluate, rows_of, run_blocks
-from dataview.errors import FieldError, shortened
+from dataview.errors import FieldError, chained, shortened
 from dataview.index import LINE, Computed, axis_index, parse
 from dataview.index.flat import shaped
 from dataview.plan.build import field, record, select, stored
@@ -31,7 +31,7 @@ from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, coder
+from dataview.tables.coding import MISSING, coder, in_order
 from dataview.tables.labels import BLOCK, check_comparable, in_labels
 from dataview.tables.unique import counted
 
@@ -201,14 +201,17 @@ class Lookup(Photograph):
             known = there if known is None else known & there
         rows = None if known is None else np.flatnonzero(known)
         keys = keys if rows is None else keys[rows]  # a missing key is nobody's partner
-        self._check_unique(keys)
+        where = " and ".join(map(repr, self.names))
+        with in_order(f"the keys {where} of _join"):
+            self._check_unique(keys)
         code, shape = coder(keys), known_shape(left)
         out = np.empty(shape, np.intp)
 
         def put(start: int) -> None:
             part = slice(start, start + BLOCK)
             values = evaluate(select(left, parse(part, shape)))
-            found = code(values)
+            with in_order(f"the keys {where} of _join"):
+                found = code(values)
             if left_there is not None:
                 found = np.where(evaluate(select(left_there, parse(part, shape))), found, MISSING)
             out[part] = found
@@ -216,9 +219,10 @@ class Lookup(Photograph):
                 place = int(np.argmax(found == MISSING))
                 is_gap = left_there is not None and not rows_of(left_there, start + place)
                 key = None if is_gap else values.tolist()[place]
+                theirs = f"the {len(keys)} values of other{chained([self.names[1]])}"
                 raise KeyError(
                     f"row {start + place} has the {self.names[0]} {key!r}, which is not among "
-                    f"the {len(keys)} keys {self.names[1]!r}; missing='mask' marks such rows"
+                    f"{theirs}; missing='mask' marks such rows"
                 )
 
         run_blocks(put, list(range(0, shape[0], BLOCK)))

@@ -22,7 +22,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
-from dataview.tables.coding import MISSING, Code, classes, coder, told
+from dataview.tables.coding import MISSING, Code, classes, coder, in_order, told
 from dataview.tables.labels import checked_codes, labels_of
 from dataview.tables.unique import Counted, counted, in_records, merged
 
@@ -49,6 +49,12 @@ class Key(NamedTuple):
 
 def keys_of(node: Node, by: Any, to_node: ToNode) -> list[Key]:
     """Return the keys that a user gives: names, labels, several of them, or under other names."""
+    if by is None or (callable(by) and not hasattr(by, "__array__")):
+        got = "None" if by is None else "a function"
+        raise TypeError(
+            "by= is the name of a field, a list of names, or the labels of the rows, such as "
+            f"d.x > 0; got {got}"
+        )
     if isinstance(by, Mapping):
         given = [_key(node, part, to_node, str(name)) for name, part in by.items()]
     elif _are_several(node, by):
@@ -82,7 +88,8 @@ def _are_several(node: Node, by: Any) -> bool:
         return True
     if not all(isinstance(part, str) for part in by):
         return False
-    return len(by) != node.count or all(part in node.fields for part in by)
+    are_names = node.fields.named and len({*by}) == len(by)  # texts are labels of rows otherwise
+    return len(by) != node.count or bool(are_names)
 
 
 def _key(node: Node, by: Any, to_node: ToNode, name: str | None = None) -> Key:
@@ -172,13 +179,13 @@ class Groups(Photograph):
     also of rows that lack another one.
     """
 
-    __slots__ = ("gaps", "keys", "labels")
+    __slots__ = ("gaps", "labels", "names")
     about = "groups"
     is_shown = True
 
     def __init__(self, keys: Sequence[Key], gaps: bool) -> None:
         super().__init__(with_keys(keys, {}))
-        self.keys = len(keys)
+        self.names = tuple(key.name for key in keys)
         self.gaps = gaps
         self.labels: Sequence[np.ndarray] = ()
 
@@ -189,9 +196,12 @@ class Groups(Photograph):
     def find_with_counts(self, node: Node, wholly: bool = True) -> Counted:
         """Return the table, and how many rows each group has: too low, if not `wholly`."""
         settle(node)
-        keys = _keys_in(node, self.keys)
+        keys = _keys_in(node, len(self.names))
         is_exact = len(keys) == 1 and (wholly or self.gaps)
-        found = [_labels_of(key, is_exact) for key in keys]
+        found = []
+        for key, name in zip(keys, self.names, strict=True):
+            with in_order(f"groups by {name!r}"):
+                found.append(_labels_of(key, is_exact))
         self.labels = labels = [values for values, _ in found]
         if len(keys) > 1:
             numbers, counts = _together(Numbering(keys, labels, self.gaps), blocks_of(node), wholly)

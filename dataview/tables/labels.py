@@ -23,7 +23,16 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, Code, classes, coder, family_of, told
+from dataview.tables.coding import (
+    MISSING,
+    Code,
+    classes,
+    coder,
+    family_of,
+    in_order,
+    name_of,
+    told,
+)
 from dataview.tables.unique import Table, Values, count_values, in_records
 
 BLOCK = 1 << 16
@@ -89,10 +98,14 @@ class _Given(Photograph):
         """Return the labels, or raise if there is one twice."""
         found = np.array(evaluate(node))
         _check_list(found.shape)
-        values, codes = classes(found)
+        with in_order("labels= of _codes"):
+            values, codes = classes(found)
         if len(values) < len(found):
             twice = values[np.bincount(codes) > 1].tolist()
-            raise ValueError(f"labels= names labels more than once: {twice[:4]}")
+            raise ValueError(
+                f"labels= names labels more than once: {twice[:4]}; the labels of a field are "
+                "d.x._labels()"
+            )
         return found
 
 
@@ -117,7 +130,9 @@ class Coding(Part):
             some = numbers[start : start + BLOCK]
             part = rows_of(node.node, some)
             values = evaluate(part)
-            codes = out[start : start + BLOCK] = without_gaps(code(values), part)
+            with in_order(f"labels= of _codes of {name_of(node.node)}"):
+                found = code(values)
+            codes = out[start : start + BLOCK] = without_gaps(found, part)
             if self.strict:
                 _check_known(codes, values, part, some)
 

@@ -22,7 +22,17 @@ from dataview.plan.photographs import Late, Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import rebuilt
 from dataview.samples import RaggedSamples, with_lengths
-from dataview.tables.coding import MISSING, NARROW, above, as_integers, classes, coder, words_of
+from dataview.tables.coding import (
+    MISSING,
+    NARROW,
+    above,
+    as_integers,
+    classes,
+    coder,
+    in_order,
+    name_of,
+    words_of,
+)
 
 BLOCKS_PER_MERGE = 8
 """How many blocks are counted before their values are merged."""
@@ -36,7 +46,7 @@ def distinct(node: Node, counts: bool, labels: bool = False) -> Late:
 
     As `labels` they are those that are not missing.
     """
-    what = "_labels" if labels else "_unique"
+    what = "_unique" if not labels else "_counts" if counts else "_labels"
     check_no_record(node, what)
     check_ends(node, what)
     if not isinstance(node, RaggedSamples):  # which are made when the values are needed
@@ -248,7 +258,8 @@ def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
         block = evaluate(node, index)
         return counted(block if present is None else block[evaluate(present, index)], wholly)
 
-    return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
+    with in_order(name_of(node)):
+        return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
 
 
 def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray) -> Counted:

@@ -48,7 +48,7 @@ INSTEAD = {
     "conjugate": "np.conj(d)",
     "contains": "np.strings.find(d._astype('T'), 'a') >= 0",
     "corr": "np.corrcoef(d, rowvar=False)",
-    "count": "d._size()",
+    "count": "d._notna()._sum()",
     "cov": "np.cov(d, rowvar=False)",
     "cpu": "d()",
     "create_dataset": "d._set_field(name, data), then d._save(path)",
