@@ -4,6 +4,7 @@ import datetime
 import itertools
 import pickle
 import sqlite3
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -639,6 +640,46 @@ def test_a_copy_that_can_be_written_has_gaps(tmp_path):
     own.age[1], own.age_mask[1] = 7, True
     assert own.age().tolist() == [32, 7, 42, 1] and own.age._mean()() == 20.5
     assert d.age._mean()() == 24
+
+
+def test_a_column_alone_has_gaps_in_other_libraries():
+    d = dv.View(pa.table({"v": pa.array([[1, 2], None], pa.list_(pa.int64(), 2)), "x": [1, None]}))
+    assert pa.array(d.x).to_pylist() == [1, None] and pa.array(d.x[:1]).to_pylist() == [1]
+    assert pa.array(d.v).to_pylist() == [[1, 2], [None, None]]
+    assert pa.chunked_array(d.x).to_pylist() == [1, None]
+    sums = dv.View(pa.table({"y": [1, None, 3]})).y[:, None] + d.x
+    wanted = [[2, None], [None, None], [4, None]]
+    assert pa.array(sums).to_pylist() == wanted
+    made = dv.View(sums=sums)
+    assert pa.table(made)["sums"].to_pylist() == wanted
+    assert made.sums._isna()().tolist() == [[one is None for one in row] for row in wanted]
+
+
+@pytest.mark.clients
+def test_a_column_alone_has_gaps_in_pandas():
+    d = dv.View(pa.table({"x": [1, None], "t": ["a", None], "v": [1.5, None]}))
+    assert d.x._to_pandas().mean() == 1 and d.x._to_pandas().isna().tolist() == [False, True]
+    assert d.t._to_pandas().isna().tolist() == d.v._to_pandas().isna().tolist() == [False, True]
+    assert str(d.x[1]._to_pandas().dtype) == "Int64"
+    pairs = d.x[:, None] + np.arange(2)
+    assert pairs._to_pandas().isna().to_numpy().tolist() == [[False] * 2, [True] * 2]
+    assert dv.View(p=pairs)._to_pandas().isna().to_numpy().tolist() == [[False] * 2, [True] * 2]
+
+
+def test_functions_of_numpy_that_know_no_gaps_warn_of_them():
+    age = ages().age
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):  # no more than once for each line
+            np.average(age)
+            np.ptp(age)
+            np.histogram(age)
+            np.cumsum(age)
+    for one, name in zip(told, ["average", "ptp", "histogram", "cumsum"], strict=True):
+        assert str(one.message).startswith(f"numpy.{name} knows no gaps: ")
+        assert "_fillna(value)" in str(one.message)
+    assert np.average(age._fillna(0)) == 18 and np.mean(age)() == 24
+    assert np.array2string(age) == "[31  0 41  0]"
 
 
 # -------------------- records made of columns --------------------

@@ -247,7 +247,7 @@ def test_memory_of_pandas_is_lent_and_never_written_behind_its_back():
         array = d._field(name)()
         if array.flags.writeable:  # of a pandas that lets others write
             continue
-        with pytest.raises(dv.ReadOnlyError, match=r"pandas.*write to the frame.*copy=True"):
+        with pytest.raises(dv.ReadOnlyError, match=r"pandas.*write to the frame.*_copy"):
             d._field(name)[0] = 9
         with pytest.raises(ValueError):
             array.flags.writeable = True
@@ -405,7 +405,7 @@ def test_memory_of_polars_is_lent():
     frame = pl.DataFrame({"a": [1, 2, 3], "day": [datetime.date(2020, 1, 1)] * 3})
     d = dv.View(frame)
     assert np.shares_memory(d.a(), frame["a"].to_numpy(allow_copy=False))
-    with pytest.raises(dv.ReadOnlyError, match=r"polars.*write to the frame.*copy=True"):
+    with pytest.raises(dv.ReadOnlyError, match=r"polars.*write to the frame.*_copy"):
         d.a[0] = 9
     parts = pl.concat([frame, frame], rechunk=False)
     assert dv.View(parts).a().tolist() == [1, 2, 3, 1, 2, 3]

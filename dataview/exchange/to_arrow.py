@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.compute import rows_of
 from dataview.errors import import_library
-from dataview.exchange.to_libraries import Gapped, as_columns, own, table_of
+from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
@@ -28,7 +28,8 @@ BATCH_BYTES = 1 << 24
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    found = _column(as_columns(node, _own), pyarrow)
+    known = node.has_gaps and not isinstance(node, Ragged)
+    found = _column(gapped(node, _own) if known else as_columns(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
 
 
@@ -68,8 +69,7 @@ def _tabular(node: Node) -> tuple[Node, Callable[[Node], dict[str, Any]] | None]
 
 
 def _lone_column(node: Node, pyarrow: Any) -> Any:
-    data = _own(node, {})
-    return _column(data if isinstance(data, Ragged) else np.atleast_1d(data), pyarrow)
+    return _column(node if isinstance(node, Ragged) else gapped(node, _own).in_rows(), pyarrow)
 
 
 def _own(node: Node, memo: Memo) -> Any:
@@ -141,12 +141,18 @@ def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
 
 def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
     """Return an Arrow array that has null where there are no data; labels keep their numbers."""
-    if isinstance(column.values, _Labelled):
-        codes = np.where(column.present, column.values.codes, MISSING)
-        return _column(column.values._replace(codes=codes), pyarrow)
-    whole, present = _column(column.values, pyarrow), column.present
+    values, present = column
+    if present is None:
+        return _column(values, pyarrow)
+    if present.ndim > 1:
+        flat = Gapped(*(part.reshape(-1, *part.shape[2:]) for part in (values, present)))
+        return _fixed_lists(_with_nulls(flat, pyarrow), present.shape[:2], pyarrow)
+    if isinstance(values, _Labelled):
+        codes = np.where(present, values.codes, MISSING)
+        return _column(values._replace(codes=codes), pyarrow)
+    whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
-    if isinstance(column.values, Ragged) and column.values.leaf().has_gaps:
+    if isinstance(values, Ragged) and values.leaf().has_gaps:
         # The mask of rows tells of gaps inside of them, too; rows with values are no gaps.
         present = present | (compute.list_value_length(whole).to_numpy() > 0)
     nothing = pyarrow.scalar(None, whole.type)
@@ -176,11 +182,17 @@ def _column(part: Any, pyarrow: Any) -> Any:
         return pyarrow.StructArray.from_arrays(inner, names=list(part))
     if part.ndim > 1:
         flat = _column(part.reshape(-1, *part.shape[2:]), pyarrow)
-        lists = pyarrow.list_(flat.type, part.shape[1])
-        if not part.shape[1]:
-            return pyarrow.array([[]] * len(part), lists)
-        return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists)
+        return _fixed_lists(flat, part.shape[:2], pyarrow)
     try:
         return pyarrow.array(part)
     except pyarrow.ArrowNotImplementedError as error:
         raise TypeError(f"Arrow has no columns of {part.dtype}: {error}") from None
+
+
+def _fixed_lists(flat: Any, shape: tuple[int, ...], pyarrow: Any) -> Any:
+    """Return lists of one length, of the values of all of them."""
+    count, width = shape
+    lists = pyarrow.list_(flat.type, width)
+    if not width:
+        return pyarrow.array([[]] * count, lists)
+    return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists)

@@ -19,7 +19,7 @@ from dataview.errors import import_library
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import masks_in, present_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -89,7 +89,19 @@ class Gapped(NamedTuple):
     """The data of a column that has a mask, and where there are any."""
 
     values: Any
-    present: np.ndarray
+    present: np.ndarray | None
+
+    def in_rows(self) -> Gapped:
+        """Return the same data with an axis of rows; a single value is one row."""
+        present = None if self.present is None else np.atleast_1d(self.present)
+        return Gapped(np.atleast_1d(self.values), present)
+
+
+def gapped(node: Node, convert: Callable[[Node, Memo], Any]) -> Gapped:
+    """Return the data of one array, and where there are any if it knows its gaps."""
+    memo: Memo = {}
+    present = present_in(node)
+    return Gapped(convert(node, memo), None if present is None else own(present, memo))
 
 
 def as_columns(node: Node, convert: Callable[[Node, Memo], Any]) -> Any:
@@ -260,10 +272,15 @@ def to_pandas(node: Node) -> Any:
         )
     table = table_of(node)
     if table is None:
-        data = own(node, {})
-        if data.ndim > 2:
-            raise TypeError(f"a table has two axes, the view has the shape {data.shape}")
-        return pandas.DataFrame(data) if data.ndim == 2 else pandas.Series(np.atleast_1d(data))
+        data = gapped(node, own)
+        if data.values.ndim > 2:
+            raise TypeError(f"a table has two axes, the view has the shape {data.values.shape}")
+        if data.values.ndim < 2:
+            return pandas.Series(_series(data.in_rows(), pandas))
+        if data.present is None:
+            return pandas.DataFrame(data.values)
+        pairs = zip(data.values.T, data.present.T, strict=True)
+        return pandas.DataFrame({n: _series(Gapped(*pair), pandas) for n, pair in enumerate(pairs)})
     columns: dict[str, Gapped] = {}
     for name, column in _flat("", as_columns(table, own), table.rank):
         if name in columns:

@@ -27,17 +27,19 @@ from dataview.compute import (
     reduction_from,
     reduction_where,
 )
+from dataview.errors import warn
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, keyed
 from dataview.plan.concat import joined, stacked
-from dataview.plan.gaps import computed
+from dataview.plan.gaps import computed, present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
+from dataview.show import title
 from dataview.tables import distinct
 from dataview.view import lengths, masks, outputs
 from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
@@ -58,6 +60,8 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     found = _from_row(*rest)
     if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
+    if function not in _PRINTING:
+        _warn_of_gaps(function, [*args, *options.values()])
     data = partial(whole, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
         return function(*_each(data, args), **_each(data, options))
@@ -117,6 +121,18 @@ def _each(change: Callable[[Any], Any], value: Any) -> Any:
     return value
 
 
+def _warn_of_gaps(function: Callable[..., Any], values: Sequence[Any]) -> None:
+    """Warn if NumPy takes what stands in place of gaps for data."""
+    for value in values:
+        if isinstance(value, BaseView) and present_in(node := node_of(value)) is not None:
+            warn(
+                f"numpy.{function.__name__} knows no gaps: it takes what stands in their place, "
+                f"such as 0, for data of {title(node)}; _dropna() leaves them out, and "
+                "_fillna(value) puts a value there",
+                once=True,
+            )
+
+
 def _stand_in(view: BaseView) -> np.ndarray:
     """Return an array of the view's shape and dtype that takes no memory."""
     node = node_of(view)
@@ -133,6 +149,9 @@ def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[
     function(data, *_each(evaluated, args[1:]), **_each(evaluated, options))
     write(node, data)
 
+
+_PRINTING = (np.array2string, np.array_repr, np.array_str)
+"""The functions whose results are texts of an array, as it is."""
 
 _ABOUT = {
     np.can_cast,
