@@ -13,6 +13,7 @@ import numpy as np
 from dataview.batches import Batches
 from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
+from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.photographs import Late
@@ -84,7 +85,11 @@ def value_text(value: Any) -> str:
 
 
 def meta_words(meta: Mapping[str, Any]) -> list[str]:
-    told = {name: value_text(value) for name, value in meta.items()}
+    told = {
+        name: value_text(value)
+        for name, value in meta.items()
+        if name != MASK_OF or value is not None  # a mask of nothing is a column as any other
+    }
     if is_declared(meta):
         space = readable_space(meta)
         told[SPACE] = "unreadable" if space is None else repr(space)
