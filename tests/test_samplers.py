@@ -710,6 +710,22 @@ def test_b59_an_order_of_another_length():
 # ---------------------------------------------------------------- names
 
 
+@pytest.mark.parametrize("name", ["label-uniform", "label-permutation", "label-distribution"])
+@pytest.mark.parametrize("by", ["label", np.array(list("baab"))], ids=["field", "array"])
+def test_all_epochs_share_the_rows_of_each_label(name, by, monkeypatch):
+    numbered = []
+    ranked = tables.ranked
+    monkeypatch.setattr(
+        "dataview.samplers.labelled.ranked", lambda labels: numbered.append(1) or ranked(labels)
+    )
+    options = {"weights": {"a": 1, "b": 2}} if name == "label-distribution" else {}
+    sampler = samplers.CATALOGUE[name](by=by, **options)
+    d = dv.View(x=np.arange(4), label=list("baab"))
+    loader = d._loader(2, sampler=sampler, num_batches=3, seed=1)
+    epochs = [[batch.x().tolist() for batch in loader] for _ in range(3)]
+    assert len(numbered) == 1 and epochs[0] != epochs[1]
+
+
 def test_names_classes_and_instances():
     for chosen in ["permutation", samplers.permutation, samplers.permutation()]:
         assert samplers.sampler_of(chosen).name == "permutation"

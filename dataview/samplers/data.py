@@ -21,7 +21,7 @@ from dataview.tables import MISSING, labels_of_rows, listed
 class RowsOf:
     """The rows of a node: how many there are, in which parts, and labels, each read once."""
 
-    __slots__ = ("asked", "count", "node")
+    __slots__ = ("__weakref__", "asked", "count", "node")
 
     def __init__(self, node: Node, count: int) -> None:
         self.node = node

@@ -7,6 +7,7 @@ None or not a number, are never drawn.
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -45,6 +46,17 @@ class _Groups:
         self.starts = np.cumsum(self.counts) - self.counts
 
 
+_known: weakref.WeakKeyDictionary[Data, tuple[Any, _Groups]] = weakref.WeakKeyDictionary()
+
+
+def _groups_of(data: Data, by: Any) -> _Groups:
+    """Return the rows of each label, which are the same in all epochs."""
+    found = _known.get(data)
+    if found is None or found[0] is not by:
+        found = _known[data] = by, _Groups(*data.labels(by), data.count)
+    return found[1]
+
+
 class _ByLabel(Restrictable):
     """A sampler that draws labels, then rows of these labels, without end."""
 
@@ -58,7 +70,7 @@ class _ByLabel(Restrictable):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return rows of labels that are drawn for each position."""
-        groups = _Groups(*data.labels(self.by), data.count)
+        groups = _groups_of(data, self.by)
         words = Draws(*key, "row")
         labels = self.labels(groups, key)
 
@@ -133,7 +145,7 @@ class LabelPermutation(_ByLabel):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return rows in rounds over the labels."""
-        groups = _Groups(*data.labels(self.by), data.count)
+        groups = _groups_of(data, self.by)
         number = len(groups.labels)
 
         def rows(positions: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ class Restrictable(Sampler):
 class Chosen:
     """Some of the rows of a dataset, as a dataset."""
 
-    __slots__ = ("data", "rows")
+    __slots__ = ("__weakref__", "data", "rows")
 
     def __init__(self, data: Data, rows: np.ndarray) -> None:
         self.data = data
