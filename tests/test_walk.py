@@ -163,6 +163,7 @@ def test_all_kinds_of_parts_are_looked_at(nodes):
         "ClosableSamples",
         "DerivedSamples",
         "Photograph",
+        "RowNumbers",
         "Table",
         "Asked",
         "RowStep",

@@ -120,6 +120,17 @@ class Photograph(Part):
                 self.node = None
 
 
+class RowNumbers(Photograph):
+    """The number of a row for each position: it is called as the function of a computed map."""
+
+    __slots__ = ()
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Return the rows at these positions."""
+        found: np.ndarray = self.array()[positions]
+        return found
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class PhotographSource(Source):
     """What a photograph found, as data that are read when they are needed."""

@@ -27,7 +27,7 @@ from dataview.plan.guards import endless, why_no_rows
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import is_present
-from dataview.plan.photographs import Late, Photograph
+from dataview.plan.photographs import Late, Photograph, RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
@@ -118,11 +118,8 @@ def repeated(node: Node, times: float = math.inf) -> Node:
     return rows_by(node, Computed(Cycle(max(count, 1)), LINE), total)
 
 
-class _Ascending(Photograph):
-    """The row numbers in ascending order of some data, the last first if it is `reversed`.
-
-    It is called with positions, as the function of a computed map.
-    """
+class _Ascending(RowNumbers):
+    """The row numbers in ascending order of some data, the last first if it is `reversed`."""
 
     __slots__ = ("reversed",)
     about = "the order of _sorted"
@@ -130,11 +127,6 @@ class _Ascending(Photograph):
     def __init__(self, node: Node, is_reversed: bool) -> None:
         super().__init__(node)
         self.reversed = is_reversed
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the rows at these positions."""
-        found: np.ndarray = self.array()[positions]
-        return found
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order, and what is missing is last."""

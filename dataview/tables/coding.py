@@ -96,6 +96,15 @@ def told(value: Any) -> str:
     return repr(value.item() if is_plain else value)
 
 
+def as_list(values: np.ndarray) -> list[Any]:
+    """Return values as Python has them, dates and durations as NumPy has.
+
+    >>> as_list(np.array([2, 1])), as_list(np.array(["2020"], "M8[Y]"))
+    ([2, 1], [np.datetime64('2020')])
+    """
+    return [*values] if values.dtype.kind in "mM" else values.tolist()
+
+
 def by_code(codes: np.ndarray, count: int) -> np.ndarray:
     """Return the rows in the order of their codes, of which there are so many; -1 is the first.
 

@@ -14,7 +14,7 @@ from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
-from dataview.tables.coding import name_of
+from dataview.tables.coding import as_list, name_of
 from dataview.tables.labels import Labels, decoded, hold_codes, labels_of
 
 _KINDS = "USTOMm"
@@ -65,7 +65,7 @@ def codes_of(node: Any, labels: Any) -> np.ndarray | None:
     values, known = np.asarray(labels), labels_of(node)
     if known is None or not _are_asked_for(known, values.dtype.kind):
         return None
-    wanted = values.reshape(-1).tolist() if values.dtype.kind not in "mM" else list(values.flat)
+    wanted = as_list(values.reshape(-1))
     return np.array([code for code, own in enumerate(known.list()) if own in wanted], np.intp)
 
 

@@ -22,7 +22,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.samples import Stream, collected
-from dataview.tables.coding import MISSING, by_code
+from dataview.tables.coding import MISSING, as_list, by_code
 from dataview.tables.comparing import dated
 from dataview.tables.group_statistics import (
     columns_of,
@@ -298,7 +298,7 @@ def _q(q: Any) -> Any:
 def _labels_in(table: np.ndarray) -> list[Any]:
     """Return the label of each group, a tuple if there are several keys."""
     columns = [table[name] for name in table.dtype.names or ()]
-    lists = [list(one) if one.dtype.kind in "mM" else one.tolist() for one in columns]
+    lists = [as_list(one) for one in columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 

@@ -28,7 +28,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present, may_be_missing
-from dataview.plan.photographs import Photograph
+from dataview.plan.photographs import RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, coder, in_order
@@ -164,11 +164,8 @@ def _nothing(dtype: DType) -> Any:
     )
 
 
-class Lookup(Photograph):
-    """The row of the other data for each key; their number of rows stands for none.
-
-    It is called with positions, as the function of a computed map.
-    """
+class Lookup(RowNumbers):
+    """The row of the other data for each key; their number of rows stands for none."""
 
     __slots__ = ("count", "is_complete", "names", "others")
     about = "the order of a join"
@@ -181,11 +178,6 @@ class Lookup(Photograph):
         self.others = known_shape(sides["right"])[0]
         self.is_complete = is_complete
         self.names = names
-
-    def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return the rows at these positions."""
-        found: np.ndarray = self.array()[positions]
-        return found
 
     def find(self, node: Node) -> np.ndarray:
         """Find the keys among those of the other data."""

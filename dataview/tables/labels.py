@@ -26,6 +26,7 @@ from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import (
     MISSING,
     Code,
+    as_list,
     classes,
     coder,
     family_of,
@@ -222,8 +223,7 @@ class Labels:
 
     def list(self) -> list[Any]:
         """Return them as Python has them, dates and durations as NumPy has."""
-        array = self.array()
-        return [*array] if array.dtype.kind in "mM" else array.tolist()
+        return as_list(self.array())
 
     @property
     def are_numbers(self) -> bool:
