@@ -963,3 +963,20 @@ def test_an_order_of_few_rows_is_computed_once(length, data):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, length)] * 2)))
         assert order.block(start, stop).tolist() == list(range(3 * start, 3 * stop, 3))
     assert asked in ([length], [])
+
+
+def test_samplers_by_label_take_the_labels_that_codes_know():
+    codes = np.array([1, -1, 0, 1, 0])
+    d = dv.View(row=range(5), k=codes, _meta={"k": {"labels": ["d", "c"]}})
+
+    def drawn(sampler):
+        count = 8 if sampler.endless else None
+        batches = d._loader(4, sampler=sampler, num_batches=count)
+        return {row for batch in batches for row in batch.row()}
+
+    assert drawn(samplers.label_uniform(by="k")) == {0, 2, 3, 4}
+    assert drawn(samplers.label_uniform(by="k", label="c")) == {0, 3}
+    assert drawn(samplers.permutation(by="k", label="d")) == {2, 4}
+    assert drawn(samplers.label_distribution(by="k", weights={"c": 0, "d": 1})) == {2, 4}
+    with pytest.raises(ValueError, match=r"no row has the label 'e'; the labels are: 'c', 'd'"):
+        drawn(samplers.permutation(by="k", label="e"))

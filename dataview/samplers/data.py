@@ -9,13 +9,13 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.plan.build import field
-from dataview.plan.gaps import holds_codes, present_in
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.tables import MISSING, labels_of_rows, listed
+from dataview.tables import MISSING, checked_codes, labels_of, labels_of_rows, listed
 
 
 class RowsOf:
@@ -130,13 +130,15 @@ class Labels(Column):
     __slots__ = ()
 
     def find(self, node: Node) -> np.ndarray:
-        """Read the labels; what is missing by a mask is None, a code of what is missing NaN."""
-        values, present = super().find(node), present_in(node)
-        if present is not None and not (there := evaluate(present)).all():
+        """Read the labels, for codes those that they know; what is missing by a mask is None."""
+        values, present, labels = super().find(node), present_in(node), labels_of(node)
+        there = None if present is None else evaluate(present)
+        if labels is not None:
+            codes = values if there is None else np.where(there, values, MISSING)
+            return labels.table().take(checked_codes(codes, len(labels.array())))
+        if there is not None and not there.all():
             values = values.astype(object)
             values[~there] = None
-        elif holds_codes(node):
-            return np.where(values == MISSING, np.nan, values)
         return values
 
 
