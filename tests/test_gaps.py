@@ -18,7 +18,7 @@ import dataview as dv
 from dataview.formats.tables import Column, Kind, Table, table_node
 from dataview.index.sizes import sizes
 from dataview.view.view import viewed
-from oracle import assert_same, examples, silence
+from oracle import assert_same, attempt, examples, silence
 
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), datetime.date(2021, 7, 3)]
 CELLS = {
@@ -764,3 +764,87 @@ def test_new_fields_of_streams_have_gaps(tmp_path):
     assert (d.more._mean()(), d.qty._mean()()) == (2.5, 1.5)
     kept = d[:6]._freeze()
     assert (kept.more._mean()(), kept.qty._mean()()) == (2.5, 1.5)
+
+
+def with_gaps():
+    """Give a column with gaps, its mask, and the view of both."""
+    values, mask = np.array([1, 5, 0, 7, 0]), np.array([True, True, False, True, False])
+    meta = {"x_mask": {"mask_of": "x"}}
+    return values, mask, dv.View(x=values, x_mask=mask, n=np.arange(5), _meta=meta)
+
+
+WRITES = {
+    "all": (lambda d: d.x.__setitem__(slice(None), d.x._fillna(0)), [1, 5, 0, 7, 0], "11111"),
+    "one": (lambda d: d.x.__setitem__(2, 99), [1, 5, 99, 7, 0], "11110"),
+    "a field": (lambda d: setattr(d, "x", [1, 2, 3, 4, 5]), [1, 2, 3, 4, 5], "11111"),
+    "rows": (lambda d: d.x.__setitem__([4, 2], [8, 9]), [1, 5, 9, 7, 8], "11111"),
+    "a mask": (lambda d: d.x.__setitem__(~d.x_mask, 4), [1, 5, 4, 7, 4], "11111"),
+    "a mask of NumPy": (lambda d: d.x.__setitem__(np.arange(5) == 2, 4), [1, 5, 4, 7, 0], "11110"),
+    "a part": (lambda d: d[2:3].x.__setitem__(0, 8), [1, 5, 8, 7, 0], "11110"),
+    "a batch": (lambda d: d._minibatches(3)[0].x._write(6), [6, 6, 6, 7, 0], "11110"),
+    "gaps": (lambda d: d.x.__setitem__(slice(2), d.x[2:4]), [0, 7, 0, 7, 0], "01010"),
+    "an order": (lambda d: d.x.__setitem__(slice(None), d.x[::-1]), [0, 7, 0, 5, 1], "01011"),
+    "in place": (lambda d: d.x.__iadd__(1), [2, 6, 1, 8, 1], "11010"),
+    "of itself": (lambda d: d.x.__setitem__(slice(None), d.x + 1), [2, 6, 1, 8, 1], "11010"),
+    "out": (lambda d: np.add(d.n, 1, out=d.x), [1, 2, 3, 4, 5], "11111"),
+    "a copy": (lambda d: np.copyto(d.x, np.arange(5)), [0, 1, 2, 3, 4], "11111"),
+    "a row": (lambda d: d.__setitem__(2, (8, False, 2)), [1, 5, 8, 7, 0], "11010"),
+    "the mask": (lambda d: d.x_mask.__setitem__(0, False), [1, 5, 0, 7, 0], "01010"),
+    "another field": (lambda d: d.n.__setitem__(slice(None), 0), [1, 5, 0, 7, 0], "11010"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("size", [1, 1 << 16])
+def test_what_is_written_is_no_gap_any_more(name, size):
+    values, mask, d = with_gaps()
+    write, expected, there = WRITES[name]
+    with sizes.set(streamed_elements=size):
+        write(d)
+    assert values.tolist() == expected
+    assert mask.tolist() == [letter == "1" for letter in there]
+    present = values[mask].tolist()
+    assert d.x._sum()() == sum(present) and d.x._max()() == max(present)
+
+
+def test_gaps_of_a_file_are_filled_in_place(tmp_path):
+    with_gaps()[2]._save(tmp_path / "d.h5")
+    d = dv.open(tmp_path / "d.h5", mode="r+")
+    d.x[:] = d.x._fillna(4)
+    assert d.x._mean()() == 4.2 and d.x_mask().all()
+    d.x_mask[0] = False
+    d.x[0] = 99
+    assert d.x._max()() == 99 and d.x_mask()[0]
+    d._close()
+
+
+def test_a_mask_that_cannot_be_written_keeps_its_gaps_from_being_written():
+    values, mask, _ = with_gaps()
+    mask.flags.writeable = False
+    d = dv.View(x=values, x_mask=mask, _meta={"x_mask": {"mask_of": "x"}})
+    d.x[:2] = [3, 4]
+    d.x[:] = d.x * 2
+    d.x -= 1
+    assert values.tolist() == [5, 7, -1, 13, -1]
+    for key in (2, slice(None), [3, 4]):
+        with pytest.raises(dv.ReadOnlyError, match=r"some of these elements are missing.*_fillna"):
+            d.x[key] = 1
+    assert values.tolist() == [5, 7, -1, 13, -1]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 16])
+def test_functions_that_change_some_elements_change_the_mask_there_or_nothing(size):
+    where = np.arange(5) == 2
+    for change in (
+        lambda d: np.put(d.x, [2], 5), lambda d: np.place(d.x, where, [5]),
+        lambda d: np.putmask(d.x, where, 5), lambda d: np.copyto(d.x, 5, where=where),
+        lambda d: np.copyto(d.x, np.full(5, 5), where=where), lambda d: np.fill_diagonal(d.x, 5),
+    ):  # fmt: skip
+        values, mask, d = with_gaps()
+        with sizes.set(streamed_elements=size):
+            _, error = attempt(change, d)
+        if error is None:
+            assert values[2] == 5 and mask.tolist() == [True, True, True, True, False]
+        else:
+            assert values[2] == 0 and mask.tolist() == [True, True, False, True, False]
+            assert "column with gaps" in str(error) or "2-d" in str(error)

@@ -339,7 +339,8 @@ def present_in(node: Node) -> Node | None:
             found[id(own)] = own
     if not found:
         return None
-    return broadcast(functools.reduce(_both, found.values()), known_shape(node))
+    mask = functools.reduce(_both, found.values())
+    return mask if mask.shape == node.shape else broadcast(mask, known_shape(node))
 
 
 def known_in(node: Node) -> Node | None:

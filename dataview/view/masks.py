@@ -68,6 +68,15 @@ def check_axes(node: Node, key: Any, value: Any) -> None:
         )
 
 
+def check_gaps(node: Node, name: str) -> None:
+    """Raise if a function of NumPy would change elements whose mask does not follow."""
+    if node.has_gaps:
+        raise TypeError(
+            f"np.{name} changes some elements of a column with gaps, whose mask says of which rows "
+            "there are data; d.x[rows] = values changes both"
+        )
+
+
 def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:
     """Write one value where a mask, which may have fewer axes, is true; or return False.
 
@@ -185,7 +194,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> bool:
 
 def _put_by_mask(target: Node, mask: Any, value: Node) -> bool:
     """Write large data of a plain dtype where a mask is true, block by block."""
-    if not _is_plain(target) or not _is_plain(value):
+    if not _is_plain(target) or not _is_plain(value) or target.has_gaps:
         return False
     shape = known_shape(target)
     fits = mask.dtype == bool and mask.shape is not None and is_broadcast_to(mask.shape, shape)

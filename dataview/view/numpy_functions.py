@@ -145,6 +145,7 @@ def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[
     check_writable(node)
     if _accepts(row, args, options) and row(*args, **options):
         return
+    masks.check_gaps(node, function.__name__)
     data = np.array(evaluate(node))
     function(data, *_each(evaluated, args[1:]), **_each(evaluated, options))
     write(node, data)

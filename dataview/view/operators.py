@@ -259,7 +259,7 @@ def _changed_at(ufunc: np.ufunc, view: Any, key: Any, *values: Any) -> bool:
     rows = keyed(node, chosen)
     data = np.array(evaluate(rows))
     ufunc.at(data, places, *map(evaluated, values))
-    write(rows, data)
+    write(rows, data, fills_gaps=False)
     return True
 
 
@@ -342,7 +342,7 @@ def _left_to_numpy(
         found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
     for view, array in zip(changed, data, strict=True):
         if isinstance(view, BaseView):
-            write(node_of(view), array)
+            write(node_of(view), array, fills_gaps=method != "at" and "where" not in options)
     if method == "at" or not data:
         return found
     results = found if type(found) is tuple else (found,)

@@ -196,7 +196,7 @@ class StatisticVerbs(BaseView):
         """Return the elements with a value, such as a statistic, in place of missing ones.
 
         NaN, NaT and None are missing, and what the mask of a column marks.  The result is computed
-        and the data stay as they are; `d.x[:] = d.x._fillna(0)` fills the data.
+        and the data stay as they are; `d.x[:] = d.x._fillna(0)` fills the data, and sets the mask.
 
         >>> import dataview as dv
         >>> d = dv.View([1.0, np.nan, 5.0])

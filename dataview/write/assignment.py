@@ -35,18 +35,21 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node
 from dataview.plan.values import cast
 from dataview.write import runs
-from dataview.write.changes import Change, changes_of
+from dataview.write.changes import Change, changes_of, changes_of_mask
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
 from dataview.write.update import Update
 
 
-def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
+def write(node: Node, value: Any, built: runs.Built | None = None, fills_gaps: bool = True) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources.
 
-    If the value is a view, `built` tells when it was built.
+    If the value is a view, `built` tells when it was built.  What was missing is there then, unless
+    the value is made of it.
     """
     with making_together(_parts(value)):
         changes = changes_of(node, value)
+        if fills_gaps and node.has_gaps:
+            changes += changes_of_mask(node, value)
     if built is not None and isinstance(value, Node):
         member: runs.Member | None = runs.of_view(changes, value, built)
     else:

@@ -19,6 +19,7 @@ from dataview.index import (
     parse,
 )
 from dataview.plan.build import field, select
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
@@ -249,6 +250,26 @@ def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"a value of shape {given} cannot be broadcast to the view's shape {shape}"
         )
+
+
+def changes_of_mask(node: Node, value: Any) -> list[Change]:
+    """Return what a write changes of the mask of a column: where it writes there are data then.
+
+    A value that has gaps brings them with it.
+    """
+    present = None if isinstance(node, (Record, Sampled)) else present_in(node)
+    if present is None:
+        return []
+    given = present_in(value) if isinstance(value, Node) and value.has_gaps else None
+    if not _refusal(present):
+        return changes_of(present, True if given is None else given)
+    now = evaluate(present)
+    if np.array_equal(now, np.broadcast_to(True if given is None else evaluate(given), now.shape)):
+        return []
+    raise ReadOnlyError(
+        "some of these elements are missing, as the mask of the column says, and it cannot be "
+        "written: they would stay missing; d.x = d.x._fillna(0) is a column without gaps"
+    )
 
 
 # --- which sources ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
-from dataview.write.changes import changes_of, check_writable
+from dataview.write.changes import changes_of, changes_of_mask, check_writable
 
 
 def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
@@ -27,14 +27,20 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     check_array(node, ufunc.__name__)
     check_writable(node)
     _check_result(node, ufunc, args)
+    fills_gaps = not isinstance(ufunc, Masked) and not any(map(_has_gaps, args))
     is_small = size_of(known_shape(node)) < sizes.streamed_elements
     if is_small or known_dtype(node).hasobject or _repeats_texts(ufunc, node):
         result = np.empty(known_shape(node), known_dtype(node))
         ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
-        write(node, result)
+        write(node, result, fills_gaps=fills_gaps)
         return
     (expression,) = elementwise(ufunc, tuple(args))
-    put_in_place(node, expression)
+    put_in_place(node, expression, fills_gaps)
+
+
+def _has_gaps(arg: Argument) -> bool:
+    """Whether what is computed of an argument lacks values, as what it is written to may do."""
+    return isinstance(arg, Node) and arg.has_gaps
 
 
 def apply_where(
@@ -44,10 +50,11 @@ def apply_where(
     apply_in_place(node, Masked(function), (mask, node, *args))
 
 
-def put_in_place(node: Node, result: Node) -> None:
+def put_in_place(node: Node, result: Node, fills_gaps: bool = True) -> None:
     """Write a result into a node of its shape, cast as NumPy's `out=` casts it."""
     runs.end()
-    carry_out(changes_of(node, result, is_checked=False))
+    changes = changes_of(node, result, is_checked=False)
+    carry_out(changes + changes_of_mask(node, result) if fills_gaps else changes)
 
 
 def _check_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:

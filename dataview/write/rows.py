@@ -122,8 +122,11 @@ def _stored(node: Any) -> Stored:
 
 
 def _memory_to_write(node: Node) -> np.ndarray | None:
-    """Return the memory of a node, None if it is not numbers in memory that can be written."""
-    if not _is_of_memory(node) or not _stored(node).writable:
+    """Return the memory of a node, None if it is not numbers in memory that can be written.
+
+    Whoever writes to a column with a mask writes to the mask, too.
+    """
+    if not _is_of_memory(node) or not _stored(node).writable or node.has_gaps:
         return None
     memory = memory_of(node)
     is_numbers = memory is not None and memory.dtype.kind in "biufc" and memory.flags.writeable
