@@ -564,6 +564,33 @@ def test_sorted_is_stable_in_both_directions(data):
 
 @examples(200)
 @given(st.data())
+def test_each_key_has_a_direction(data):
+    count = data.draw(COUNTS)
+    columns = {"a": drawn(data, count)[0], "b": drawn(data, count)[0] if count else np.zeros(0)}
+    reverse = data.draw(st.lists(st.booleans(), min_size=2, max_size=2))
+    rows = np.arange(count)
+    for name, turned in [*zip(columns, reverse, strict=True)][::-1]:  # the last key first
+        values = columns[name][rows].tolist()
+        known = present(values)
+        backwards = [n for n in range(count) if known[n]]
+        backwards.sort(key=values.__getitem__, reverse=turned)
+        rows = rows[[*backwards, *np.flatnonzero(~known).tolist()]]
+    d = dv.View(**columns, row=np.arange(count))
+    assert d._sorted(by=["a", "b"], reverse=reverse).row().tolist() == rows.tolist()
+
+
+def test_directions_of_keys_are_truths():
+    d = dv.View(a=["x", "y", "x"], b=[1, 2, 3])
+    assert d._sorted(by=["a", "b"], reverse=[True, False]).b().tolist() == [2, 1, 3]
+    assert d._sorted(by=["a", "b"], reverse=(False, np.True_)).b().tolist() == [3, 1, 2]
+    assert d._sorted(by="b", reverse=[False]).b().tolist() == [1, 2, 3]
+    for wrong in ([True], [True, False, True], [1, 0], "a", 2, None, [], np.array([True, False])):
+        with pytest.raises(ValueError, match=r"reverse= is True, False or a list .* here 2; got "):
+            d._sorted(by=["a", "b"], reverse=wrong)
+
+
+@examples(200)
+@given(st.data())
 def test_drop_duplicates_keeps_the_first_of_each(data):
     values, draws = drawn(data)
     second = draws.integers(0, 2, len(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -119,40 +120,55 @@ def repeated(node: Node, times: float = math.inf) -> Node:
 
 
 class _Ascending(RowNumbers):
-    """The row numbers in ascending order of some data, the last first if it is `reversed`."""
+    """The row numbers in ascending order of some data, or in descending order where `reversed`."""
 
     __slots__ = ("reversed",)
     about = "the order of _sorted"
 
-    def __init__(self, node: Node, is_reversed: bool) -> None:
+    def __init__(self, node: Node, are_reversed: Sequence[bool]) -> None:
         super().__init__(node)
-        self.reversed = is_reversed
+        self.reversed = are_reversed
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order, and what is missing is last."""
-        keys = [key for name in node.fields for key in self._keys(field(node, name))]
-        if self.reversed:
+        is_reversed = self.reversed[0]
+        keys = [
+            key
+            for name, own in zip(node.fields, self.reversed, strict=True)
+            for key in _sort_keys(field(node, name), is_reversed, own != is_reversed)
+        ]
+        if is_reversed:
             keys = [key[::-1] for key in keys]
         rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
-        return len(rows) - 1 - rows[::-1] if self.reversed else rows
-
-    def _keys(self, node: Node) -> list[np.ndarray]:
-        """Return what rows are ordered by: whether a value is missing, and the value."""
-        values = evaluate(node)
-        known = _known(node, values)
-        if known.all():
-            return [_ranks(values)]
-        ranks = np.zeros(len(values), np.intp)
-        ranks[known] = ranked(values[known])[1]
-        return [known if self.reversed else ~known, ranks]
+        return len(rows) - 1 - rows[::-1] if is_reversed else rows
 
 
-def sorted_by(node: Node, keys: Sequence[Node], is_reversed: bool) -> Node:
+def _sort_keys(node: Node, is_reversed: bool, is_opposite: bool) -> list[np.ndarray]:
+    """Return what rows are ordered by: whether a value is missing, and the value.
+
+    All keys together are ascending or reversed; one with the `opposite` order is negated.
+    """
+    values = evaluate(node)
+    known = _known(node, values)
+    if known.all() and not is_opposite:
+        return [_ranks(values)]
+    ranks = np.zeros(len(values), np.intp)
+    ranks[known] = ranked(values[known])[1]
+    return [known if is_reversed else ~known, -ranks if is_opposite else ranks]
+
+
+def sorted_by(node: Node, keys: Sequence[Node], reverse: bool | Sequence[bool]) -> Node:
     """Return the rows in the order of one value each, and of more values where these are equal."""
     count = length_for(node, "_sorted")
     for key in keys:
         check_one_each(key.shape, key.dtype, count)
-    order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), is_reversed)
+    truths = [*reverse] if isinstance(reverse, (list, tuple)) else [cast(bool, reverse)] * len(keys)
+    if len(truths) != len(keys) or not all(isinstance(truth, (bool, np.bool)) for truth in truths):
+        raise ValueError(
+            "reverse= is True, False or a list of these with one for each key, here "
+            f"{len(keys)}; got {reverse!r}"
+        )
+    order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), truths)
     return rows_by(node, Computed(order, LINE), count)
 
 

@@ -38,11 +38,12 @@ class RowVerbs(BaseView):
         """
         return like(self, samplers.shuffled(node_of(self), seed, pool))
 
-    def _sorted(self, by: Any = None, reverse: bool = False) -> Self:
+    def _sorted(self, by: Any = None, reverse: bool | Sequence[bool] = False) -> Self:
         """Return the rows in ascending order of fields, of other data, or of their own values.
 
-        Rows with equal values keep their order. The order is that of the data as they are now; it
-        is computed when it is first needed.
+        With `reverse` the order is descending; a list says so for each key. Rows with equal values
+        keep their order, and missing values are last. The order is that of the data as they are
+        now; it is computed when it is first needed.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[3, 1, 2], y=["a", "b", "c"])
