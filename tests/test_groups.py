@@ -617,3 +617,21 @@ def test_sums_of_a_label_that_most_rows_have_are_as_exact_as_those_of_others():
     found = dv.View(key=key, x=x)._group(by="key")._sum().x()
     exact = math.fsum(x[key == 0])
     assert abs(found[0] - exact) <= 64 * np.finfo(float).eps * exact
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lists_and_tuples_are_labels(kind):
+    values = [kind([1, 2]), kind([3]), kind([1, 2]), None, kind([])]
+    key = np.fromiter(values, object)
+    d = dv.View(k=key, n=[1, 2, 4, 8, 16], pair=np.stack([key, key[::-1]], axis=1))
+    groups = d._group(by="k")
+    assert groups._sum().n().tolist() == [16, 5, 2]
+    assert groups[values[0]].n().tolist() == [1, 4] and groups[values[4]].n().tolist() == [16]
+    assert d._group(by="k", dropna=False)[None].n().tolist() == [8]
+    assert d._group(by=["k", "n"])[values[0], 4].n().tolist() == [4]
+    with pytest.raises(KeyError, match=r"no group [\[(]1, 2, 3"):
+        groups[kind([1, 2, 3])]
+    assert d._drop_duplicates(by="k").n().tolist() == [1, 2, 8, 16]
+    assert d._drop_duplicates(by=["k", "n"]).n().tolist() == [1, 2, 4, 8, 16]
+    assert dv.zip(p=d.pair, q=d.pair)._drop_duplicates().p()[:, 0].tolist() == values
+    assert dv.View(np.stack([key, key], axis=1))._drop_duplicates()().shape == (4, 2)

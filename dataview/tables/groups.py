@@ -113,17 +113,22 @@ class Grouped:
     def __getitem__(self, label: Any) -> Any:
         counts, table = self._rows.counts.array(), self._rows.groups.array()
         there = np.ones(len(table), bool)
-        wanted = label if isinstance(label, tuple) else (label,)
-        if len(wanted) != len(self._names) or any(map(np.ndim, wanted)):
+        kinds, several = _types_in(table), len(self._names) > 1
+        wanted = label if isinstance(label, tuple) and (several or tuple not in kinds) else (label,)
+        if len(wanted) != len(self._names) or any(
+            type(one) not in kinds and np.ndim(one) for one in wanted
+        ):
             raise KeyError(
                 f"a group has a label for each of {self._names}; got {label!r}; "
                 "d._group(by=[...]) takes several keys"
             )
         for number, given in enumerate(wanted):
-            column = table[str(number)]
-            value = dated(given, column.dtype.kind)
-            is_gap = not is_present(np.array([value], object))[0]
-            there &= ~is_present(column) if is_gap else column == value
+            column, own = table[str(number)], np.empty(1, object)
+            value = own[0] = dated(given, column.dtype.kind)
+            if not is_present(own)[0]:
+                there &= ~is_present(column)
+            else:  # a list is one label, and no array of several
+                there &= column == (own if isinstance(value, (tuple, list)) else value)
         if np.count_nonzero(there) != 1:
             known = ", ".join(map(repr, _labels_in(table[:8]))) + (
                 ", ..." if len(table) > 8 else ""
@@ -300,6 +305,12 @@ def _labels_in(table: np.ndarray) -> list[Any]:
     columns = [table[name] for name in table.dtype.names or ()]
     lists = [as_list(one) for one in columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _types_in(table: np.ndarray) -> set[type]:
+    """Return the types of the objects among the labels."""
+    columns = [table[name] for name in table.dtype.names or ()]
+    return {type(label) for one in columns if one.dtype.hasobject for label in one.tolist()}
 
 
 def _advice(name: str, node: Node) -> str:

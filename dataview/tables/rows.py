@@ -88,7 +88,11 @@ def _code_of_each(values: np.ndarray) -> tuple[np.ndarray, int]:
         flat = values.reshape(len(values), size_of(values.shape[1:])).astype(object)
         flat[~is_present(flat)] = None  # what is missing is one thing
         rows = flat[:, 0].tolist() if flat.shape[1] == 1 else map(tuple, flat.tolist())
-        return np.array([known.setdefault(row, len(known)) for row in rows], np.intp), len(known)
+        try:
+            codes = np.array([known.setdefault(row, len(known)) for row in rows], np.intp)
+        except TypeError:  # a list has an order, and no hash
+            return _code_of_each(np.stack([ranked(column)[1] for column in flat.T], axis=1))
+        return codes, len(known)
     if values.ndim > 1:
         found, codes = np.unique(values, return_inverse=True, axis=0)
         return codes.reshape(-1), len(found)
