@@ -848,3 +848,35 @@ def test_functions_that_change_some_elements_change_the_mask_there_or_nothing(si
         else:
             assert values[2] == 0 and mask.tolist() == [True, True, False, True, False]
             assert "column with gaps" in str(error) or "2-d" in str(error)
+
+
+@pytest.mark.parametrize("streamed", [1, 1 << 20])
+def test_what_is_computed_in_place_of_columns_has_the_gaps_of_all(streamed):
+    def table():
+        masks = {f"{name}_mask": {"mask_of": name} for name in "ab"}
+        return dv.View(
+            a=np.array([1, 2, 3, 4]),
+            b=np.array([10, 20, 30, 40]),
+            a_mask=np.array([True, False, True, True]),
+            b_mask=np.array([True, True, False, True]),
+            _meta=masks,
+        )
+
+    with sizes.set(streamed_elements=streamed):
+        d = table()
+        d.a += d.b
+        assert d.a()[[0, 3]].tolist() == [11, 44]
+        assert d.a._notna()().tolist() == [True, False, False, True]
+        d = table()
+        np.multiply(d.b, 2, out=d.a)
+        assert d.a._notna()().tolist() == [True, True, False, True]
+        d = table()
+        d.a *= 3
+        assert d.a._notna()().tolist() == [True, False, True, True]
+        d = table()
+        np.add([1, 2, 3, 4], 5, out=d.a)
+        assert d.a._notna()().all() and d.b._notna()().tolist() == [True, True, False, True]
+        texts = dv.View(t=np.array(["a", "b"], "U4"), t_mask=np.array([True, False]),
+                        _meta={"t_mask": {"mask_of": "t"}})  # fmt: skip
+        texts.t *= 2
+        assert texts.t()[0] == "aa" and texts.t._notna()().tolist() == [True, False]

@@ -261,6 +261,8 @@ def changes_of_mask(node: Node, value: Any) -> list[Change]:
     if present is None:
         return []
     given = present_in(value) if isinstance(value, Node) and value.has_gaps else None
+    if given is present:
+        return []
     if not _refusal(present):
         return changes_of(present, True if given is None else given)
     now = evaluate(present)

@@ -27,20 +27,18 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     check_array(node, ufunc.__name__)
     check_writable(node)
     _check_result(node, ufunc, args)
-    fills_gaps = not isinstance(ufunc, Masked) and not any(map(_has_gaps, args))
+    repeats_texts = _repeats_texts(ufunc, node)
+    fills_gaps = not isinstance(ufunc, Masked) and not repeats_texts
     is_small = size_of(known_shape(node)) < sizes.streamed_elements
-    if is_small or known_dtype(node).hasobject or _repeats_texts(ufunc, node):
+    if is_small or known_dtype(node).hasobject or repeats_texts:
         result = np.empty(known_shape(node), known_dtype(node))
         ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
-        write(node, result, fills_gaps=fills_gaps)
+        lacking = node.has_gaps and any(isinstance(arg, Node) and arg.has_gaps for arg in args)
+        gaps_of = elementwise(ufunc, tuple(args))[0] if lacking and fills_gaps else None
+        write(node, result, fills_gaps=fills_gaps, gaps_of=gaps_of)
         return
     (expression,) = elementwise(ufunc, tuple(args))
     put_in_place(node, expression, fills_gaps)
-
-
-def _has_gaps(arg: Argument) -> bool:
-    """Whether what is computed of an argument lacks values, as what it is written to may do."""
-    return isinstance(arg, Node) and arg.has_gaps
 
 
 def apply_where(
