@@ -362,11 +362,11 @@ def may_lack(node: Node) -> bool:
     return node.has_gaps or holds_codes(node)
 
 
-def holds_codes(node: Node) -> bool:
-    """Whether a node holds integers that know their labels, or will when these are found."""
-    labels = node.meta.get(LABELS)
-    if labels is None or node.dtype is None or node.dtype.kind not in "iu":
+def holds_codes(operand: Argument) -> bool:
+    """Whether an operand is integers that know their labels, or will when these are found."""
+    if not isinstance(operand, Node) or operand.dtype is None or operand.dtype.kind not in "iu":
         return False
+    labels = operand.meta.get(LABELS)
     if isinstance(labels, np.ndarray):
         return labels.ndim == 1
     if isinstance(labels, (list, tuple)):

@@ -46,14 +46,14 @@ class _Groups:
         self.starts = np.cumsum(self.counts) - self.counts
 
 
-_known: weakref.WeakKeyDictionary[Data, tuple[Any, _Groups]] = weakref.WeakKeyDictionary()
+_groups_by_data: weakref.WeakKeyDictionary[Data, tuple[Any, _Groups]] = weakref.WeakKeyDictionary()
 
 
 def _groups_of(data: Data, by: Any) -> _Groups:
     """Return the rows of each label, which are the same in all epochs."""
-    found = _known.get(data)
+    found = _groups_by_data.get(data)
     if found is None or found[0] is not by:
-        found = _known[data] = by, _Groups(*data.labels(by), data.count)
+        found = _groups_by_data[data] = by, _Groups(*data.labels(by), data.count)
     return found[1]
 
 

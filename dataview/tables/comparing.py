@@ -10,12 +10,12 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.plan.build import keyed, stored
-from dataview.plan.gaps import LABELS
+from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
-from dataview.tables.labels import Labels, decoded, hold_codes, labels_of
+from dataview.tables.labels import Labels, decoded, labels_of
 
 _KINDS = "USTOMm"
 """The kinds of what may be labels; a number is a code, unless the labels are other numbers."""
@@ -33,7 +33,7 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
     numbered differently.  An array of numbers is refused where the labels are other numbers: it may
     be of codes, as the data are.
     """
-    if hold_codes(left) and hold_codes(right):
+    if holds_codes(left) and holds_codes(right):
         return _both(left, right)
     if _may_be_labels(left, right):
         return _beside(left, right)

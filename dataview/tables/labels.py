@@ -18,7 +18,7 @@ from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.gaps import LABELS, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
-from dataview.plan.node import Argument, DType, Node, Part
+from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.walk import rebuilt
@@ -265,18 +265,13 @@ def check_comparable(node: Node, other: Node, what: str) -> None:
     if ours and theirs and ours != theirs:
         bare = (
             "_with_meta(labels=None) takes codes for numbers, and "
-            if hold_codes(node, other)
+            if holds_codes(node) or holds_codes(other)
             else ""
         )
         raise TypeError(
             f"{what}: {dtypes[0]} are {ours} and {dtypes[1]} are {theirs}, so none would be "
             f"found; {bare}_astype converts one of them"
         )
-
-
-def hold_codes(*operands: Argument) -> bool:
-    """Whether one of some operands holds codes that know their labels."""
-    return any(isinstance(operand, Node) and holds_codes(operand) for operand in operands)
 
 
 def label_dtype(node: Node) -> DType:

@@ -23,7 +23,7 @@ _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
 
 
-def check_fill(given: DType, dtype: DType) -> None:
+def _check_cast(given: DType, dtype: DType) -> None:
     """Raise if values of a dtype would lose what they hold in place of what is missing."""
     if not np.can_cast(given, dtype, "same_kind"):
         other = given if given.kind in "fc" else np.dtype(float)
@@ -47,7 +47,7 @@ def filled_in(node: Node, value: Any) -> Node:
     dtype = known_dtype(node)
     _, value = in_dates(node, value)
     if isinstance(value, Node):
-        check_fill(known_dtype(value), dtype)
+        _check_cast(known_dtype(value), dtype)
         options = (("dtype", dtype), ("casting", "same_kind"))
         (fill,) = elementwise(NumpyFunction("astype", options), (value,))
     else:

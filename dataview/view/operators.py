@@ -15,7 +15,7 @@ from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import keyed
-from dataview.plan.gaps import compared, computed
+from dataview.plan.gaps import compared, computed, holds_codes
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
@@ -191,7 +191,7 @@ def _quick(ufunc: np.ufunc, general: Any, reflected: bool) -> Any:
         else:
             return general(view, other)
         own = node_of(view)
-        if is_order and (own.meta or kind is type(view)) and tables.hold_codes(own, operand):
+        if is_order and (holds_codes(own) or holds_codes(operand)):
             return general(view, other)  # which looks whether labels are compared
         found = computed(ufunc, (operand, own) if reflected else (own, operand))
         return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
