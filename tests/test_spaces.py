@@ -702,10 +702,12 @@ def test_validate_accepts_what_zeros_can_be_and_nothing_else(space, n, draw):
     if is_batch(space, batch):
         space.np_validate(batch)
         space.validate(viewed(batch))
+        assert space.size_if_valid(batch) in {None, *sizes(space, batch)}
         same(space.np_format_as(batch, space), batch) if space.dtype is None else None
     else:
         with pytest.raises((TypeError, ValueError, OverflowError)):
             space.np_validate(batch)
+        assert space.size_if_valid(batch) is None
 
 
 # --- misfits -------------------------------------------------------------------------------------

@@ -42,17 +42,13 @@ class ArraySpace(Space):
     row_shape: tuple[int, ...]
     """The lengths of all axes but that of the batch, in their order."""
 
-    _shape_tells = True
-    """Whether an array of the right shape and dtype surely is a batch."""
-
     def __init__(self, facts: dict[str, Any], *callbacks: Iterable[Callback]) -> None:
         row = tuple([n for n in self.extents if n is not None])
         self.__dict__["row_shape"] = row
         self.__dict__["_total"] = math.prod(row)
         self.__dict__["_place"] = self.extents.index(None)
         super().__init__(facts, *callbacks)
-        if self._calls or facts.get("sparse"):
-            self.__dict__["_shape_tells"] = False
+        self.__dict__["_shape_tells"] = not (self._calls or facts.get("sparse"))
 
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is one of this space."""

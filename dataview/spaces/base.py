@@ -186,6 +186,8 @@ shape (2, 2)
 
     def check(self, batch: Any, where: str) -> None:
         """Raise unless a batch, of nodes or arrays, is one of this space."""
+        if self.size_if_valid(batch) is not None:
+            return
         if self._calls:
             given = batches.wrapped(batch)
             symbolic = batches.is_symbolic(given)
@@ -198,7 +200,11 @@ shape (2, 2)
         raise NotImplementedError
 
     def size_if_valid(self, batch: Any) -> int | None:
-        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        """Return the number of samples of what surely is a batch, None if it has to be checked.
+
+        That takes less time than to find out what is wrong.  What surely is a batch consists of
+        arrays, and no callbacks ask about it.
+        """
         return None
 
     # --- conversions -------------------------------------------------------------------------
@@ -227,8 +233,7 @@ shape (2, 2)
         self, batch: Any, space: Space, casting: str = "same_kind", argmax: bool = False
     ) -> Any:
         """Return a batch of arrays of this space as one of another."""
-        given = _numeric(batch, "np_format_as", "format_as")
-        return self.formatted(given, space, how_of(casting, argmax))
+        return self._np_formatted(batch, space, how_of(casting, argmax), "format_as")
 
     def undo_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `format_as(..., space)` made of a batch as a batch of this space again."""
@@ -238,8 +243,15 @@ shape (2, 2)
     def undo_np_format_as(self, batch: Any, space: Space) -> Any:
         """Return what `np_format_as(..., space)` made of a batch as a batch of this space again."""
         _check_is_space(space)
-        given = _numeric(batch, "undo_np_format_as", "undo_format_as")
-        return space.formatted(given, self, how_of("exact", True))
+        return space._np_formatted(batch, self, how_of("exact", True), "undo_format_as")
+
+    def _np_formatted(self, batch: Any, space: Space, how: How, symbolic: str) -> Any:
+        """Return a batch of arrays as one of another space; `symbolic` takes views, too."""
+        _check_is_space(space)
+        if self.size_if_valid(batch) is None:
+            method = symbolic.replace("format_as", "np_format_as")
+            self.check(_numeric(batch, method, symbolic), "the batch")
+        return convert(batch, self, space, how)
 
     def formatted(self, batch: Any, space: Space, how: How) -> Any:
         """Return a batch, of nodes or arrays, as one of another space."""

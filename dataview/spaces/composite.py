@@ -191,21 +191,25 @@ class CompositeSpace(Space):
         if not isinstance(batch, tuple):
             remedy = "; tuple(batch) makes a tuple of it" if isinstance(batch, list) else ""
             raise TypeError(f"{where}: {self!r} takes a tuple; got {type(batch).__name__}{remedy}")
-        components = self.components
-        if len(batch) != len(components):
+        if len(batch) != len(self):
             raise ValueError(
                 f"{where}: expected {len(self)} elements in the batch, one for each component of "
                 f"{self!r}; got {len(batch)}"
             )
         sizes = []
-        for number, space in enumerate(components):
-            part = batch[number]
-            size = space.size_if_valid(part)
-            if size is None:
-                space.check(part, f"{where}[{number}]")
-                size = space.size_of(part)
-            sizes.append(size)
+        for number, (space, part) in enumerate(zip(self, batch, strict=True)):
+            space.check(part, f"{where}[{number}]")
+            sizes.append(space.size_of(part))
         check_sizes(sizes, (where + "[{}]").format)
+
+    def size_if_valid(self, batch: Any) -> int | None:
+        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        if type(batch) is not tuple or len(batch) != len(self.components) or self._calls:
+            return None
+        sizes = {
+            space.size_if_valid(part) for space, part in zip(self.components, batch, strict=True)
+        }
+        return sizes.pop() if len(sizes) == 1 else None
 
     def size_of(self, batch: Any) -> int | None:
         """Return the number of samples that all components have."""

@@ -33,7 +33,6 @@ class LabelSpace(ArraySpace):
 
     max_labels: int | None
     dim: int
-    _shape_tells = False  # labels have to be in range
 
     @explained()
     def __init__(
@@ -67,6 +66,11 @@ class LabelSpace(ArraySpace):
         """Raise if a label is out of range."""
         if isinstance(batch, np.ndarray):
             check_labels(batch, self.max_labels, where)
+
+    def size_if_valid(self, batch: Any) -> int | None:
+        """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        size = super().size_if_valid(batch)
+        return size if size is None or _are_labels(batch, self.max_labels) else None
 
     def caster(self, how: How) -> Step:
         """Return what casts labels to the dtype of the space; those not read yet are checked."""
@@ -112,20 +116,25 @@ _UNSIGNED = {
 """By signed dtypes the unsigned ones of the same size, and how many labels the signed ones hold."""
 
 
+def _are_labels(values: np.ndarray, count: int | None) -> bool:
+    """Whether no label is negative, and all are below the number of labels."""
+    if not values.size:
+        return True
+    unsigned, held = _UNSIGNED.get(values.dtype, (None, 0))
+    if unsigned is None:
+        return count is None or bool(values.max() < count)
+    if count is None or count > held:  # no label that the dtype holds is too large
+        return bool(values.min() >= 0)
+    # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
+    numbers = values.view(unsigned)
+    return bool(numbers.item(numbers.argmax()) < count)  # of a batch it takes half the time of max
+
+
 def check_labels(
     values: np.ndarray, count: int | None, where: str, told: Callable[[int], str] = "row {}".format
 ) -> None:
     """Raise if a label is negative, or not below the number of labels; `told` names a row."""
-    if not values.size:
-        return
-    unsigned, held = _UNSIGNED.get(values.dtype, (None, 0))
-    if unsigned is None:
-        fits = count is None or values.max() < count
-    elif count is None or count > held:  # no label that the dtype holds is too large
-        fits = values.min() >= 0
-    else:  # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
-        fits = np.maximum.reduce(values.view(unsigned), axis=None) < count
-    if fits:
+    if _are_labels(values, count):
         return
     wrong = (values < 0) | (values >= count if count is not None else False)
     place = np.argwhere(wrong)[0].tolist()

@@ -34,8 +34,6 @@ from dataview.spaces.vector import VectorSpace
 class OneSequence(ArraySpace):
     """What the spaces of one sequence have in common: its steps stand along the first axis."""
 
-    _shape_tells = False  # the length of the first axis is no number of samples
-
     steps: ArraySpace
     """The space of its steps, as a batch of them."""
 
@@ -46,6 +44,10 @@ class OneSequence(ArraySpace):
     def size_of(self, batch: Any) -> int | None:
         """Return 1: a batch is one sequence."""
         return 1
+
+    def size_if_valid(self, batch: Any) -> int | None:
+        """Return 1 if this surely is a batch, None if it has to be checked."""
+        return None if super().size_if_valid(batch) is None else 1
 
     def get_total_dimension(self) -> int:
         """Raise: sequences differ in length."""
