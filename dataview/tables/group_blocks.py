@@ -36,6 +36,9 @@ class Block:
 
     def __init__(self, codes: np.ndarray, count: int, start: int = 0) -> None:
         self.kept: np.ndarray | None = None
+        if codes.min(initial=0) == MISSING:
+            self.kept = codes != MISSING
+            codes = codes[self.kept]
         self.codes = codes
         self.start = start
         self._numbers: np.ndarray | None = None
@@ -48,24 +51,21 @@ class Block:
         self._scratch = np.empty_like(self._offsets)
         self._order: np.ndarray | None = None
         self._spread: dict[int, Spread | None] = {}
-        try:
-            self._count()
-        except ValueError:  # of bincount, which looks for what is negative anyway
-            self.kept = codes != MISSING
-            self.codes = codes[self.kept]
-            self._count()
-
-    def _count(self) -> None:
-        """Count the rows of each label, or raise a ValueError if some rows have none."""
-        if self._lanes > 1 and self.codes.min(initial=0) == MISSING:  # in another lane it is a key
-            raise ValueError("some rows have no label")
-        self.sizes = np.zeros(self.count, np.int64)
+        self._sizes = np.zeros(count, np.int64)
         self._deep: list[bool] = []
-        for piece in self._pieces():
-            keys = self._keys(piece)
-            counts = np.bincount(keys, minlength=self._lanes * self.count)
-            self.sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
-            self._deep.append(counts.max(initial=0) > DEPTH)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many rows each label has."""
+        for piece in self._pieces()[len(self._deep) :]:
+            self._count(self._keys(piece))
+        return self._sizes
+
+    def _count(self, keys: np.ndarray) -> None:
+        """Count the rows of each label in the next piece: with sums, while it is in the cache."""
+        counts = np.bincount(keys, minlength=self._lanes * self.count)
+        self._sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
+        self._deep.append(counts.max(initial=0) > DEPTH)
 
     def _pieces(self) -> list[slice]:
         step = self._step
@@ -134,11 +134,14 @@ class Block:
         return far
 
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
-        for piece, deep in zip(self._pieces(), self._deep, strict=True):
-            if deep:
+        for number, piece in enumerate(self._pieces()):
+            keys = self._keys(piece)
+            if number == len(self._deep):
+                self._count(keys)
+            if self._deep[number]:
                 self._add_deep(piece, values[piece], out)
                 continue
-            found = np.bincount(self._keys(piece), values[piece], self._lanes * self.count)
+            found = np.bincount(keys, values[piece], self._lanes * self.count)
             out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
 
     def _add_deep(self, piece: slice, values: np.ndarray, out: np.ndarray) -> None:
