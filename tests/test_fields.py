@@ -368,6 +368,8 @@ def test_names_with_an_underscore_are_reached_by_key_only(labels):
         lambda d: dv.symbol("x", shape=(None, 3), _y=0),
         lambda d: dv.field(np.s_[1:], _y=0),
         lambda d: dv.View(_y=d),
+        lambda d: dv.View([(1, 2)], _names=("x", "_y")),
+        lambda d: dv.View(x=d)._group(by={"_y": d}),
     ],
 )
 def test_names_with_an_underscore_are_not_declared(declare, labels):
@@ -376,6 +378,28 @@ def test_names_with_an_underscore_are_not_declared(declare, labels):
     data = np.zeros(5, [("_id", "i8")])
     assert dv.zip(dv.View(data), x=labels).f0._fields() == ("_id",)
     assert dv.View(data)._rename(_id="id")._fields() == ("id",)
+    with pytest.raises(TypeError, match=r"got '__y'; write 'y'$"):
+        dv.View(x=labels)._rename(x="__y")
+
+
+def test_names_with_an_underscore_that_data_bring_are_items_of_every_verb(tmp_path):
+    d = dv.View({"_id": [2, 1, 2], "of": {"_x": [1.0, 2.0, 4.0]}})
+    assert d["_id"]().tolist() == [2, 1, 2] and d.of["_x"]().tolist() == [1, 2, 4]
+    assert "_id" in repr(d) and "_x" in repr(d) and "_id" in d._repr_html_()
+    found = d._group(by="_id")._sum()
+    assert found["_id"]().tolist() == [1, 2] and found.of["_x"]().tolist() == [2, 5]
+    assert d._sorted(by="_id").of["_x"]().tolist() == [2, 1, 4]
+    assert d._drop_duplicates(by="_id").of["_x"]().tolist() == [1, 2]
+    other = dv.View({"_id": [1, 2], "_name": ["a", "b"]})
+    assert d._join(other, on="_id")["_name"]().tolist() == ["b", "a", "b"]
+    for suffix in (".h5", ".zarr", ".npz", ".npy", ".parquet", ".feather", ".jsonl"):
+        d._save(tmp_path / f"d{suffix}")
+        again = dv.open(tmp_path / f"d{suffix}")
+        assert again["_id"]().tolist() == [2, 1, 2] and again.of["_x"]().tolist() == [1, 2, 4]
+    with pytest.raises(AttributeError, match=r"write d\['_id'\] = value"):
+        d._id = [1, 2, 3]
+    d["_id"] = [4, 5, 6]
+    assert d["_id"]().tolist() == [4, 5, 6]
 
 
 def test_views_are_zipped_with_a_driver_and_with_metadata(labels):

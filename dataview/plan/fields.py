@@ -279,8 +279,10 @@ def check_name(name: Any) -> str:
 def check_declared(name: Any) -> str:
     """Return the name of a field that a user declares; names that come with data may be any."""
     if check_name(name).startswith("_"):
+        bare = name.lstrip("_")
         raise TypeError(
             f"a field's name has no leading underscore, which verbs and options have; got {name!r}"
+            + (f"; write {bare!r}" if bare else "")
         )
     return name  # type: ignore[no-any-return]
 

@@ -16,6 +16,7 @@ from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select
+from dataview.plan.fields import check_declared
 from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -56,7 +57,7 @@ def keys_of(node: Node, by: Any, to_node: ToNode) -> list[Key]:
             f"d.x > 0; got {got}"
         )
     if isinstance(by, Mapping):
-        given = [_key(node, part, to_node, str(name)) for name, part in by.items()]
+        given = [_key(node, part, to_node, check_declared(str(name))) for name, part in by.items()]
     elif _are_several(node, by):
         given = [_key(node, part, to_node) for part in by]
     else:

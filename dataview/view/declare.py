@@ -84,10 +84,7 @@ NO_FACTS = SampleFacts(None, None, None)
 def _names_of(names: Any) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"_names= lists the names of the parts of a sample; got {names!r}")
-    found = tuple(map(check_name, names))
-    for name in found:
-        if name.startswith("_"):
-            raise ValueError(f"a field's name has no leading underscore; got {name!r}")
+    found = tuple(map(check_declared, names))
     if len(set(found)) < len(found):
         raise ValueError(f"_names= names two parts alike: {found}")
     return found

@@ -309,9 +309,14 @@ def renaming(new: Any) -> str:
     return "write d._rename(old='new'), or d._rename({'old': 'new'})" if type(new) is dict else ""
 
 
-def refused(name: str) -> str:
-    """Return why a name with an underscore cannot be assigned, or what to write instead."""
-    return _ASSIGNED.get(name, "fields have no leading underscore")
+def not_assigned(name: str, fields: Iterable[str]) -> str:
+    """Return why a name with an underscore cannot be assigned, and what to write instead.
+
+    >>> not_assigned("_id", {"_id"})
+    "'_id' cannot be assigned; write d['_id'] = value"
+    """
+    own = f"write d[{name!r}] = value" if name in fields else "fields have no leading underscore"
+    return f"{name!r} cannot be assigned; {_ASSIGNED.get(name, own)}"
 
 
 _ASSIGNED = {

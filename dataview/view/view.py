@@ -223,7 +223,7 @@ class View(
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
-            raise AttributeError(f"{name!r} cannot be assigned; {hints.refused(name)}")
+            raise AttributeError(hints.not_assigned(name, self._fields()))
         _assign(self, name, value)
 
     def __delattr__(self, name: str) -> None:
