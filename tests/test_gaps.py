@@ -880,3 +880,101 @@ def test_what_is_computed_in_place_of_columns_has_the_gaps_of_all(streamed):
                         _meta={"t_mask": {"mask_of": "t"}})  # fmt: skip
         texts.t *= 2
         assert texts.t()[0] == "aa" and texts.t._notna()().tolist() == [True, False]
+
+
+def numbers_with_gaps(dtype=int):
+    mask = np.array([True, False, True, True])
+    values = np.array([1, 7, 3, 4], dtype)
+    return dv.View(x=values, x_mask=mask, _meta={"x_mask": {"mask_of": "x"}})
+
+
+LOSING = r"values are missing \(1 of [34]\).*int64.*_fillna\(0\)|np.put.*gaps.*_fillna\(0\)"
+INTO = {
+    "all": lambda target, x: target.__setitem__(slice(None), x),
+    "rows": lambda target, x: target[:3].__setitem__(slice(None), x[:3]),
+    "computed": lambda target, x: target._write(x * 2 - x),
+    "a copy": lambda target, x: np.copyto(target, x),
+    "in place": lambda target, x: target.__iadd__(x),
+    "out": lambda target, x: np.multiply(x, 1, out=target),
+    "where": lambda target, x: np.multiply(x, 1, out=target, where=np.ones(4, bool)),
+    "a copy where": lambda target, x: np.copyto(target, x, where=np.arange(4) < 3),
+    "a record": lambda target, x: dv.View({"t": target})._write({"t": x}),
+    "put": lambda target, x: np.put(target, range(4), x),
+    "put where": lambda target, x: np.putmask(target, np.arange(4) < 3, x),
+    "a row": lambda target, x: dv.View({"t": target}).__setitem__(slice(None), (x,)),
+    "joined": lambda target, x: dv.concat([target, target])[2:6].__setitem__(slice(None), x),
+}
+
+
+@pytest.mark.parametrize("streamed", [1, 1 << 20])
+@pytest.mark.parametrize("way", INTO)
+def test_gaps_are_not_lost_in_data_that_have_no_mask(way, streamed):
+    x, put = numbers_with_gaps().x, INTO[way]
+    values = np.zeros(4, int)
+    with sizes.set(streamed_elements=streamed):
+        with pytest.raises((ValueError, TypeError), match=LOSING):
+            put(dv.View(values), x)
+        assert values.tolist() == [0, 0, 0, 0]
+        put(dv.View(values), x._fillna(9))
+        assert {1, 9, 3} <= {*values.tolist()} and 7 not in values
+        if not way.startswith("put"):
+            floats = np.zeros(4)
+            put(dv.View(floats), x)
+            assert np.isnan(floats).sum() == 1 and {*floats} > {1, 3}
+
+
+def test_what_is_missing_is_written_as_nothing_of_the_dtype():
+    for dtype, none in {"m8[s]": "NaT", "M8[s]": "NaT", "O": "None", "c16": "(nan+0j)"}.items():
+        values = np.zeros(4, dtype)
+        dv.View(values)[:] = numbers_with_gaps(dtype if dtype in ("m8[s]", "M8[s]") else int).x
+        assert str(values[1]) == none and values[2] == np.array(3).astype(dtype)
+
+
+@pytest.mark.parametrize("streamed", [1, 1 << 20])
+def test_a_part_without_gaps_is_written_as_it_is(streamed):
+    values = np.zeros(4, int)
+    with sizes.set(streamed_elements=streamed):
+        dv.View(values)[:2] = numbers_with_gaps().x[2:]
+    assert values.tolist() == [3, 4, 0, 0]
+
+
+def test_columns_called_like_masks_are_written_with_their_columns():
+    d, plain = numbers_with_gaps(), dv.View(x=np.zeros(4, int), x_mask=np.ones(4, bool))
+    plain[:] = d
+    assert plain.x_mask().tolist() == d.x_mask().tolist() and plain.x().tolist() == d.x().tolist()
+
+
+@pytest.mark.parametrize("streamed", [1, 1 << 20])
+def test_only_where_a_result_is_written_does_a_mask_change(streamed):
+    chosen = np.array([True, True, False, False])
+    with sizes.set(streamed_elements=streamed):
+        d, other = numbers_with_gaps(), numbers_with_gaps()
+        other.x_mask[:] = [True, True, False, False]
+        np.add(other.x, 10, out=d.x, where=chosen)
+        assert d.x_mask().tolist() == [True, True, True, True]
+        assert d.x().tolist() == [11, 17, 3, 4]
+        np.copyto(d.x, other.x, where=~chosen)
+        assert d.x_mask().tolist() == [True, True, False, False]
+        np.add.at(d.x, [0, 2], 5)
+        assert d.x_mask().tolist() == [True, True, False, False] and d.x[0]() == 16
+        np.divmod(d.x, 3, out=(d.x, other.x), where=chosen)
+        assert d.x_mask().tolist() == other.x_mask().tolist() == [True, True, False, False]
+
+
+def test_a_mask_that_cannot_be_written_is_compared_block_by_block():
+    rows = 1 << 16
+    kept = np.ones(rows, bool)
+    kept[-1] = False
+    read = []
+
+    class Asked:
+        shape, dtype = kept.shape, kept.dtype
+
+        def __getitem__(self, key):
+            read.append(kept[key].size)
+            return kept[key]
+
+    d = dv.View(x=np.arange(rows), x_mask=Asked(), _meta={"x_mask": {"mask_of": "x"}})
+    with sizes.set(part_bytes=1 << 12, block_bytes=1 << 12):
+        d.x[:-1] = 5
+    assert d.x[0]() == 5 and 0 < max(read) < rows // 2

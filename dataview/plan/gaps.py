@@ -85,6 +85,14 @@ def with_mask(node: Node, mask: Node) -> Node:
     return node.replaced(mask=mask, has_gaps=True)
 
 
+def with_gaps_of(node: Node, array: np.ndarray) -> Any:
+    """Return an array of data that has the gaps of a node, if that has any."""
+    present = present_in(node) if node.has_gaps else None
+    if present is None:
+        return array
+    return with_mask(stored(ArraySource(array), False), broadcast(present, array.shape))
+
+
 def telling(node: Node) -> Node:
     """Return a record with a mask beside each of its columns that knows its gaps."""
     if not isinstance(node, Record | Driven):
@@ -426,9 +434,10 @@ def _own_mask(node: Any) -> Node | None:
         return concat([_present_or_all(part) for part in node.nodes])
     if isinstance(node, Driven):
         return present_in(node.node)
-    if isinstance(node, Elementwise) and node.ufunc in _OWN:
-        return _OWN[node.ufunc](node)
-    return None
+    if not isinstance(node, Elementwise):
+        return None
+    own = _OWN.get(Masked if isinstance(node.ufunc, Masked) else node.ufunc)
+    return None if own is None else own(node)
 
 
 def _of_rows(mask: Node, node: Node) -> Node:
@@ -465,6 +474,13 @@ def _of_where(node: Elementwise) -> Node:
     return elementwise(_WHERE, (condition, *sides))[0]  # type: ignore[no-any-return]
 
 
+def _of_masked(node: Elementwise) -> Node:
+    """Return where there is a result, and where what is kept is present."""
+    mask, kept, *operands = node.args
+    known = functools.reduce(_both, map(_present_or_all, operands))
+    return elementwise(_WHERE, (mask, known, _present_or_all(kept)))[0]  # type: ignore[no-any-return]
+
+
 def _of_decided(decides: bool, node: Elementwise) -> Node | None:
     """Return where `a & b` or `a | b` is known: one side alone may decide it."""
     if node.dtype != bool:
@@ -484,6 +500,7 @@ def _of_decided(decides: bool, node: Elementwise) -> Node | None:
 _OWN: Mapping[Any, Callable[[Any], Node | None]] = {
     _KNOWN: _of_known,
     _WHERE: _of_where,
+    Masked: _of_masked,
     np.bitwise_and: functools.partial(_of_decided, False),
     np.logical_and: functools.partial(_of_decided, False),
     np.bitwise_or: functools.partial(_of_decided, True),

@@ -150,6 +150,13 @@ def may_be_missing(dtype: np.dtype[Any]) -> bool:
     return dtype.kind not in "biuSUV"
 
 
+def nothing_in(dtype: np.dtype[Any]) -> Any:
+    """Return what stands in data of a dtype where a value is missing; where none can, it is 0."""
+    if dtype.kind in "mM":
+        return np.array("NaT", dtype)[()]
+    return {"f": np.nan, "c": np.nan, "O": None}.get(dtype.kind, np.zeros((), dtype)[()])
+
+
 def _known(answer: Any, present: Any) -> np.ndarray:
     """Return answers to a question, which is no where nothing is known."""
     return np.asarray(np.logical_and(answer, present))

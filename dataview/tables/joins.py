@@ -26,8 +26,8 @@ from dataview.plan.gaps import (
 )
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, Record, known_dtype, known_shape
-from dataview.plan.node import DType, Node, Part
-from dataview.plan.operations import is_present, may_be_missing
+from dataview.plan.node import Node, Part
+from dataview.plan.operations import is_present, may_be_missing, nothing_in
 from dataview.plan.photographs import RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
@@ -153,15 +153,8 @@ def _missing_row(node: Node) -> Node:
     shape, dtype = (1, *known_shape(node)[1:]), known_dtype(node)
     if holds_codes(node) and dtype.kind == "i":
         return stored(ArraySource(np.full(shape, NO_LABEL, dtype)), False)
-    one = stored(ArraySource(np.full(shape, _nothing(dtype), dtype)), False)
+    one = stored(ArraySource(np.full(shape, nothing_in(dtype), dtype)), False)
     return with_mask(one, stored(ArraySource(np.zeros(1, bool)), False))
-
-
-def _nothing(dtype: DType) -> Any:
-    """Return the value that stands where there is none."""
-    return {"f": np.nan, "c": np.nan, "O": None}.get(
-        dtype.kind, np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
-    )
 
 
 class Lookup(RowNumbers):

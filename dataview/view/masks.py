@@ -10,7 +10,7 @@ change and returns True, or it returns False and has done nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,16 @@ def check_gaps(node: Node, name: str) -> None:
         raise TypeError(
             f"np.{name} changes some elements of a column with gaps, whose mask says of which rows "
             "there are data; d.x[rows] = values changes both"
+        )
+
+
+def check_values(values: Iterable[Any], name: str) -> None:
+    """Raise if a function of NumPy would take what stands in place of gaps for data."""
+    given = [node_of(value) for value in values if isinstance(value, BaseView)]
+    if any(node.has_gaps and node.dtype != bool for node in given):
+        raise TypeError(
+            f"np.{name} is given a column with gaps, and takes what stands in their place for "
+            "data; d.x[rows] = values writes the gaps, too, values._fillna(0) has none"
         )
 
 
@@ -194,11 +204,12 @@ def _putmask(a: Any, mask: Any, values: Any) -> bool:
 
 def _put_by_mask(target: Node, mask: Any, value: Node) -> bool:
     """Write large data of a plain dtype where a mask is true, block by block."""
-    if not _is_plain(target) or not _is_plain(value) or target.has_gaps:
+    if not _is_plain(target) or not _is_plain(value):
         return False
     shape = known_shape(target)
     fits = mask.dtype == bool and mask.shape is not None and is_broadcast_to(mask.shape, shape)
-    if not fits or size_of(shape) < sizes.streamed_elements:
+    is_small = size_of(shape) < sizes.streamed_elements
+    if not fits or (is_small and not (target.has_gaps or value.has_gaps)):
         return False
     apply_where(target, copied, (value,), argument(mask))
     return True

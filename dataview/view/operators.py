@@ -15,7 +15,7 @@ from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import keyed
-from dataview.plan.gaps import compared, computed, holds_codes
+from dataview.plan.gaps import compared, computed, holds_codes, with_gaps_of
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
@@ -259,7 +259,7 @@ def _changed_at(ufunc: np.ufunc, view: Any, key: Any, *values: Any) -> bool:
     rows = keyed(node, chosen)
     data = np.array(evaluate(rows))
     ufunc.at(data, places, *map(evaluated, values))
-    write(rows, data, fills_gaps=False)
+    write(rows, with_gaps_of(rows, data))
     return True
 
 
@@ -342,7 +342,8 @@ def _left_to_numpy(
         found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
     for view, array in zip(changed, data, strict=True):
         if isinstance(view, BaseView):
-            write(node_of(view), array, fills_gaps=method != "at" and "where" not in options)
+            stays = method == "at" or "where" in options
+            write(node_of(view), with_gaps_of(node_of(view), array) if stays else array)
     if method == "at" or not data:
         return found
     results = found if type(found) is tuple else (found,)

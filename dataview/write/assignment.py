@@ -40,22 +40,16 @@ from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_bo
 from dataview.write.update import Update
 
 
-def write(
-    node: Node,
-    value: Any,
-    built: runs.Built | None = None,
-    fills_gaps: bool = True,
-    gaps_of: Node | None = None,
-) -> None:
+def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     """Write a value (array, number, node, or parts of a record) through a node to its sources.
 
-    If the value is a view, `built` tells when it was built.  What was missing is there then, unless
-    `fills_gaps` says otherwise; the value has the gaps of `gaps_of`, or its own.
+    If the value is a view, `built` tells when it was built.  What was missing is there then, but
+    for the gaps of the value.
     """
     with making_together(_parts(value)):
         changes = changes_of(node, value)
-        if fills_gaps and node.has_gaps:
-            changes += changes_of_mask(node, value if gaps_of is None else gaps_of)
+        if node.has_gaps:
+            changes += changes_of_mask(node, value)
     if built is not None and isinstance(value, Node):
         member: runs.Member | None = runs.of_view(changes, value, built)
     else:

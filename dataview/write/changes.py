@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Cut, Place, evaluate
+from dataview.compute import Cut, Place, evaluate, reduction
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
     Index,
@@ -18,8 +18,8 @@ from dataview.index import (
     is_endless,
     parse,
 )
-from dataview.plan.build import field, select
-from dataview.plan.gaps import present_in
+from dataview.plan.build import elementwise, field, select
+from dataview.plan.gaps import masks_in, present_in
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
@@ -35,12 +35,16 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
     members,
+    size_of,
 )
 from dataview.plan.node import DType, Node
+from dataview.plan.operations import NumpyFunction, may_be_missing, nothing_in
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source
 from dataview.write.targets import is_of_source, targets_of
+
+_WHERE = NumpyFunction("where")
 
 
 class Change(NamedTuple):
@@ -96,16 +100,18 @@ class Block(NamedTuple):
 def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
     """Return what a write of a value through a node changes, or raise before anything is read."""
     found: list[Change] = []
-    waiting = [(node, value)]
+    waiting = [(node, value, node.has_gaps)]
     while waiting:
-        part, given = waiting.pop()
+        part, given, has_mask = waiting.pop()
         if isinstance(part, Sampled):
             part, (given,) = part.writable((given,))
         if not isinstance(part, Record):
             check_writable(part)
+            given = given if has_mask else _with_what_is_missing(given, part)
         if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):
             values = _parts_of(given, tuple(part.fields), _as_columns(part))
-            fields = [(field(part, name), values[name]) for name in part.fields]
+            told = masks_in(part.fields, by_name=True) if any(map(_lacks, values.values())) else {}
+            fields = [(field(part, name), values[name], name in told) for name in part.fields]
             waiting.extend(reversed(fields))
         else:
             fitting = _as_fitting(given, part) if is_checked else given
@@ -252,6 +258,29 @@ def _check_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
         )
 
 
+def _lacks(value: Any) -> bool:
+    return isinstance(value, Node) and value.has_gaps
+
+
+def _with_what_is_missing(value: Any, target: Node) -> Any:
+    """Return a value for data without a mask: what is missing in it is None, NaN or NaT there."""
+    present = present_in(value) if _lacks(value) else None
+    if present is None:
+        return value
+    dtype = known_dtype(target)
+    if may_be_missing(dtype) and dtype.kind != "T":
+        return elementwise(_WHERE, (present, value, nothing_in(dtype)))[0]
+    (lacking,) = elementwise(np.logical_not, (present,))
+    count = int(evaluate(reduction("sum", lacking, None, False, {})))
+    if not count:
+        return value
+    raise ValueError(
+        f"values are missing ({count} of {size_of(known_shape(present))}), which data of {dtype} "
+        "without a mask cannot say; write value._fillna(0), or let d.x = value put the column into "
+        "the record together with its mask"
+    )
+
+
 def changes_of_mask(node: Node, value: Any) -> list[Change]:
     """Return what a write changes of the mask of a column: where it writes there are data then.
 
@@ -260,13 +289,13 @@ def changes_of_mask(node: Node, value: Any) -> list[Change]:
     present = None if isinstance(node, (Record, Sampled)) else present_in(node)
     if present is None:
         return []
-    given = present_in(value) if isinstance(value, Node) and value.has_gaps else None
+    given = (present_in(value) if _lacks(value) else None) or True
     if given is present:
         return []
     if not _refusal(present):
-        return changes_of(present, True if given is None else given)
-    now = evaluate(present)
-    if np.array_equal(now, np.broadcast_to(True if given is None else evaluate(given), now.shape)):
+        return changes_of(present, given)
+    (differs,) = elementwise(np.not_equal, (present, given))
+    if not evaluate(reduction("any", differs, None, False, {})):
         return []
     raise ReadOnlyError(
         "some of these elements are missing, as the mask of the column says, and it cannot be "

@@ -11,6 +11,7 @@ from dataview.compute import evaluate
 from dataview.index import broadcast_shapes
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise
+from dataview.plan.gaps import with_gaps_of
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
@@ -26,19 +27,14 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
         node, args = node.writable(tuple(args))
     check_array(node, ufunc.__name__)
     check_writable(node)
-    _check_result(node, ufunc, args)
-    repeats_texts = _repeats_texts(ufunc, node)
-    fills_gaps = not isinstance(ufunc, Masked) and not repeats_texts
+    expression = _checked_result(node, ufunc, args)
     is_small = size_of(known_shape(node)) < sizes.streamed_elements
-    if is_small or known_dtype(node).hasobject or repeats_texts:
+    if is_small or known_dtype(node).hasobject or expression is node:
         result = np.empty(known_shape(node), known_dtype(node))
         ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
-        lacking = node.has_gaps and any(isinstance(arg, Node) and arg.has_gaps for arg in args)
-        gaps_of = elementwise(ufunc, tuple(args))[0] if lacking and fills_gaps else None
-        write(node, result, fills_gaps=fills_gaps, gaps_of=gaps_of)
-        return
-    (expression,) = elementwise(ufunc, tuple(args))
-    put_in_place(node, expression, fills_gaps)
+        write(node, with_gaps_of(expression, result))
+    else:
+        put_in_place(node, expression)
 
 
 def apply_where(
@@ -48,31 +44,35 @@ def apply_where(
     apply_in_place(node, Masked(function), (mask, node, *args))
 
 
-def put_in_place(node: Node, result: Node, fills_gaps: bool = True) -> None:
+def put_in_place(node: Node, result: Node) -> None:
     """Write a result into a node of its shape, cast as NumPy's `out=` casts it."""
     runs.end()
-    changes = changes_of(node, result, is_checked=False)
-    carry_out(changes + changes_of_mask(node, result) if fills_gaps else changes)
+    carry_out(changes_of(node, result, is_checked=False) + changes_of_mask(node, result))
 
 
-def _check_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
-    """Raise what NumPy raises for shapes and dtypes that do not fit, before the first byte."""
+def _checked_result(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> Node:
+    """Return the node of a result, that of the output for repeated texts.
+
+    What NumPy raises for shapes and dtypes that do not fit is raised before the first byte.
+    """
     empties = [np.empty(0, known_dtype(arg)) if isinstance(arg, Node) else arg for arg in args]
     with np.errstate(all="ignore"):
         ufunc(*empties, out=(np.empty(0, known_dtype(node)),))
     shape = known_shape(node)
     if _repeats_texts(ufunc, node):
+        result = node
         found = broadcast_shapes(*(known_shape(arg) for arg in args if isinstance(arg, Node)))
     else:
-        results = elementwise(ufunc, tuple(args))
-        if len(results) != 1:
-            raise TypeError(f"{ufunc.__name__} has {len(results)} results; give as many outputs")
-        found = known_shape(results[0])
+        result, *others = elementwise(ufunc, tuple(args))
+        if others:
+            raise TypeError(f"{ufunc.__name__} has {1 + len(others)} results; give as many outputs")
+        found = known_shape(result)
     if found != shape and broadcast_shapes(found, shape) != shape:
         raise ValueError(
             f"the result of {ufunc.__name__} has shape {found}, which does not fit into the view's "
             f"shape {shape}"
         )
+    return result
 
 
 def _repeats_texts(ufunc: Ufunc, node: Node) -> bool:

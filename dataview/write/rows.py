@@ -39,7 +39,7 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
 def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs.Built) -> bool:
     """Write rows of one node, all of it if there is no key, to those of another."""
     memory = _memory_to_write(node)
-    given = memory_of(value) if _is_of_memory(value) else None
+    given = memory_of(value) if _is_of_memory(value) and not value.has_gaps else None
     if memory is None or given is None or given.dtype != memory.dtype:
         return False
     part = memory[key, ...]
