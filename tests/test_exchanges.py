@@ -564,6 +564,14 @@ def test_texts_of_arrow_become_objects_when_their_rows_are_read(monkeypatch):
     assert "text 999" in repr(d.t)  # a row of what lies in memory
 
 
+@pytest.mark.parametrize("missing", [{}, {"na_object": None}])
+def test_texts_of_any_length_are_given_to_arrow(missing):
+    words = ["a", None if missing else "", "longer than sixteen letters"]
+    d = dv.View(x=np.array(words, np.dtypes.StringDType(**missing)), row=[1, 2, 3])
+    assert pa.table(d)["x"].to_pylist() == words
+    assert pa.table(d[::-1])["x"].to_pylist() == words[::-1]
+
+
 def test_one_arrow_array_is_one_view():
     assert dv.View(pa.array([1, 2]))().tolist() == [1, 2]
     assert dv.View(pa.array([1, None]))().tolist() == [1, None]

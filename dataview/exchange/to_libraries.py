@@ -57,7 +57,7 @@ def own(node: Node, memo: Memo) -> np.ndarray:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _lendable(node: Node) -> np.ndarray | None:
