@@ -279,3 +279,10 @@ def test_the_sample_is_one_row_of_each_stretch():
 def test_a_constant_is_described_as_itself_without_a_spread():
     told = dv.View(np.full(100_000, 0.1))._describe()[""]
     assert (told["mean"], told["std"]) == (0.1, 0)
+
+
+def test_codes_with_several_columns_are_described_without_those_that_are_missing():
+    labels = np.array([["a", None], ["b", "a"], [None, None], ["a", "c"]], object)
+    told = dv.View(labels)._codes()._describe()[""]
+    assert (told["count"], told["missing"], told["distinct"]) == (8, 3, 3)
+    assert told["mean"] == 3 / 5 and told["min"] == 0  # of the codes that there are

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -130,6 +132,22 @@ def test_labels_may_be_lists(tmp_path):
     assert by_label.label().tolist() == ["x", "y", "y", None]
 
 
+def test_labels_may_be_codes_that_know_them(tmp_path):
+    codes = [pa.array(own).dictionary_encode() for own in (["b", "a", None], ["c", None, "b"])]
+    names = pa.array(["x", "y", "z"])
+    path = tmp_path / "index.parquet"
+    pq.write_table(pa.table({"filename": names, "label": codes[0]}), path)
+    d = dv.open(path, get="text")
+    assert d.target().tolist() == [1, 0, -1]
+    assert d.target._labels()().tolist() == ["a", "b"]
+    d = dv.open(path, get="text", order="label")
+    assert d.label().tolist() == ["a", "b", None]
+    pq.write_table(pa.table({"filename": names, "label1": codes[0], "label2": codes[1]}), path)
+    d = dv.open(path, get="text")
+    assert d.labels().tolist() == [["b", "c"], ["a", None], [None, "b"]]
+    assert d.target().tolist() == [[1, 2], [0, -1], [-1, 1]]
+
+
 def test_what_is_in_an_index_is_saved_with_its_labels(index):
     d = dv.open(index, get="text", order="label")
     d._select("filename", "target", "item")._save(index.parent / "saved.parquet")
@@ -228,8 +246,10 @@ def test_what_is_no_index_is_refused(tmp_path, index):
         dv.open(index, get="bytes", kind="image")
     with pytest.raises(ValueError, match="got an empty list"):
         dv.open([], get="bytes")
-    with pytest.raises(TypeError, match=r"got int; dv.View\(filename=paths\)"):
+    with pytest.raises(TypeError, match=r"got int; .*dv.View\(filename=paths\)"):
         dv.open([index, 3], get="bytes")
+    with pytest.raises(ValueError, match=r"no rows with numbers.* manifest=True.* _map"):
+        dv.open(dv.View(lambda: iter([1, 2])), processor=abs)
     path = written(tmp_path, "o.csv", "filename,offset\n1,x\n")
     with pytest.raises(ValueError, match=r"column 'offset' of .* has object"):
         dv.open(path, get="bytes")
@@ -648,6 +668,47 @@ def test_parts_of_two_folders_are_linear_and_permuted(tmp_path):
         assert found["one"].tolist() == [30, 31, 32, 40, 41, 42, 43, 20, 21]
         assert found["other"].tolist() != found["one"].tolist()
         assert sorted(found["other"][:3]) == [30, 31, 32] and sorted(found["other"][7:]) == [20, 21]
+
+
+def test_rows_of_folders_of_parts_are_items(tmp_path):
+    for folder in ("a", "b"):
+        for number in range(4):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            rows = np.arange(5 * number, 5 * number + 5)
+            np.save(tmp_path / folder / f"part-{number}.npy", rows)
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    def got(*paths, processor, **options):
+        with dv.open([*paths] if paths[1:] else a, layout="parts", processor=processor) as d:
+            return [batch.item().tolist() for batch in d._loader(5, **options)]
+
+    kinds = ["part-linear", "part-linear-permutation"]
+    pairs = got(a, b, processor=lambda one, other: [one(), other()], sampler=kinds, seed=1)
+    assert [[row[0] for row in batch] for batch in pairs] == np.arange(20).reshape(4, 5).tolist()
+    assert [sorted(row[1] for row in batch) for batch in pairs] != pairs
+    assert got(a, processor=lambda one: one() if one() % 2 else None) == [
+        [1, 3], [5, 7, 9], [11, 13], [15, 17, 19]
+    ]  # fmt: skip
+    own = [dv.open(a, layout="parts", processor=np.negative, partition=(p, 3)) for p in range(3)]
+    assert [len(view) for view in own] == [10, 5, 5]
+    assert own[0].item[7]() == -17  # a partition has whole parts
+    with pytest.raises(TypeError, match="no option 'layout'"):
+        dv.open(a, layout="files", processor=abs)
+
+
+def test_the_table_of_an_index_may_be_in_parts(tmp_path):
+    for number in range(2):
+        written(tmp_path, f"index/{number}.csv", f"filename,label\n00{number},L{1 - number}\n")
+        written(tmp_path, f"index/_/00{number}", f"item {number}")
+    how = {"layout": "parts", "manifest": True, "get": "text"}
+    with pytest.raises(ValueError, match=r"column 'filename' of .* has int64.* types="):
+        dv.open(tmp_path / "index", **how)
+    how |= {"types": {"filename": "str"}, "prefix": str(tmp_path / "index" / "_")}
+    d = dv.open(tmp_path / "index", **how)
+    assert d.item().tolist() == ["item 0", "item 1"]
+    assert d.target().tolist() == [1, 0]
+    one = dv.open(tmp_path / "index", partition=(1, 2), **how)
+    assert (one.item().tolist(), one.target().tolist()) == (["item 1"], [0])
 
 
 def test_another_index_may_be_longer_or_shorter_if_its_sampler_is_endless(tmp_path):

@@ -240,7 +240,7 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
             places = rows[low:high] - cut.start
             if leaf.mask is not None:
                 there = evaluate(blocks[id(leaf.mask)])
-                found.append(_Summary(data[there], data[places[there[places]]]))
+                found.append(_Summary(data[there], data[places][there[places]]))
                 found[-1].lack(data[~there].size)
                 continue
             found.append(_Summary(data, data[places] if data.ndim else data))

@@ -65,7 +65,10 @@ def open(
     formats.check_access(mode, lock, durable)
     own = {"layout": layout, "partition": partition, "follow": follow, "max_rows": max_rows}
     if not formats.INDEX_OPTIONS.isdisjoint(options):
-        options |= {name: own.pop(name) for name in ("layout", "follow") if own[name] is not None}
+        for name in ("layout", "follow"):
+            options |= {} if own[name] is None else {name: own[name]}
+        if layout == "parts" and not isinstance(path, (list, tuple)):
+            options["partition"], partition = partition, None  # which has whole parts
         return _rows_of(_opened_indexes(path, mode, format, options), partition, max_rows)
     paths = _paths(path, mode, options)
     if paths is not None:
@@ -122,7 +125,8 @@ def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str,
         if not isinstance(one, (View, str, bytes, os.PathLike)):
             raise TypeError(
                 "an index is the path of a table or a folder, or a view; got "
-                f"{type(one).__name__}; dv.View(filename=paths) is one of paths"
+                f"{type(one).__name__}; dv.View(…) is one of data, and dv.View(filename=paths) one "
+                "of paths"
             )
     sources = [node_of(one) if isinstance(one, View) else os.fsdecode(one) for one in several]
     faces = formats.Faces(viewed, sample_from)

@@ -14,7 +14,7 @@ from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.sources import ArraySource, Memo, Source
-from dataview.tables import labels_of_rows
+from dataview.tables import in_labels, labels_of_rows
 
 LABEL = "label"
 """The names of columns of labels begin so."""
@@ -27,9 +27,12 @@ def label_columns(table: Node) -> list[str]:
 
 
 def labels_node(table: Node, names: Sequence[str]) -> Node:
-    """Return the labels of each row, None where one is missing; several stand side by side."""
+    """Return the labels of each row, None where one is missing; several stand side by side.
+
+    Of a column of codes that know their labels these are the labels, and not the codes.
+    """
     masks = masks_in(table.fields)
-    columns = [(field(table, name), _field(table, masks.get(name))) for name in names]
+    columns = [(in_labels(field(table, name)), _field(table, masks.get(name))) for name in names]
     if len(columns) == 1 and columns[0][1] is None:
         return columns[0][0]
     return stored(LabelsSource(columns))

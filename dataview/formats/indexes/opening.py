@@ -17,10 +17,12 @@ from dataview.formats.indexes import items
 from dataview.formats.indexes.getters import LastCopies, content, getter_of
 from dataview.formats.indexes.labels import in_label_order, label_columns, labels_node
 from dataview.formats.indexes.places import Addresses, Place, Places, params_text
+from dataview.formats.layouts import laid_out
 from dataview.formats.media.folders import walked
 from dataview.formats.media.rows import LookedUp
+from dataview.formats.parts import to_be_divided
 from dataview.index import identity
-from dataview.plan.build import field, record, stored
+from dataview.plan.build import field, keyed, record, stored
 from dataview.plan.fields import read_only_meta
 from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Record
@@ -163,8 +165,11 @@ def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
             f"{path} has no column {how.filename!r} with the names of items to get; filename= "
             f"names another one; its columns are: {', '.join(table.fields) or 'none'}"
         )
-    if not table.count and table.count != 0:
-        raise ValueError(f"{path} has no rows that could be items")
+    if table.count is None:
+        raise ValueError(
+            f"{path} has no rows with numbers, which would be the items: rows of text are counted "
+            "with manifest=True, and _map(function) calls a function with the rows of a stream"
+        )
     view = how.faces.to_view(table)
     is_record = isinstance(table, Record)
     fields = {name: field(table, name) for name in table.fields} if is_record else {}
@@ -227,7 +232,9 @@ def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
     else:
         given = os.path.abspath(source)
         folder = given if os.path.isdir(given) else os.path.dirname(given)
-    if folder == given:
+    if how.options.get("layout") == "parts":
+        folder, table = given, _in_parts(source, how)
+    elif folder == given:
         _check_options(how, source)
         table = _folder(given, how.reach)
     else:
@@ -236,6 +243,22 @@ def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
         prefix = prefix if prefix is not None else _prefix_beside(given, folder, how.reach)
     within = None if prefix is not None or is_url(folder) else folder
     return given, table, Addresses(folder if prefix is None else prefix, within, params, how.reach)
+
+
+def _in_parts(path: str, how: _How) -> Node:
+    """Return the rows of a folder of parts, which are the items or have their names."""
+    own = {name: value for name, value in how.options.items() if name not in items.DECODING}
+    table, partition = laid_out(path, "r", **own, **(how.way if is_url(path) else {}))
+    dtype = field(table, how.filename).dtype if how.filename in table.fields else None
+    if dtype is not None and dtype.kind not in "OUT":
+        raise ValueError(
+            f"column {how.filename!r} of the parts in {shown(path)} has {dtype}, and names are "
+            f"texts; for parts of CSV, types={{{how.filename!r}: 'str'}} reads them as they are"
+        )
+    if partition is None:
+        return table
+    first, step = partition
+    return keyed(to_be_divided(table), slice(first, None, step))
 
 
 def _table_options(path: str, how: _How) -> dict[str, Any]:
