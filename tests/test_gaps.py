@@ -978,3 +978,74 @@ def test_a_mask_that_cannot_be_written_is_compared_block_by_block():
     with sizes.set(part_bytes=1 << 12, block_bytes=1 << 12):
         d.x[:-1] = 5
     assert d.x[0]() == 5 and 0 < max(read) < rows // 2
+
+
+MAPPED = {
+    "sample": lambda view, function, **spec: view._map(function, **spec),
+    "batches": lambda view, function, **spec: view._map_batches(function, batch_size=3, **spec),
+}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("verb", MAPPED)
+def test_what_functions_make_of_what_is_missing_is_missing(verb, declared):
+    def made(view, function, dtype=int):
+        spec = {"shape": (), "dtype": dtype} if declared else {}
+        return MAPPED[verb](view, function, **spec)._probe()
+
+    gaps = [True, False, True, True]
+    x = numbers_with_gaps().x
+    assert made(x, lambda v: v + 1)._notna()().tolist() == gaps
+    assert made(x, lambda v: v() * 2)._mean()() == (1 + 3 + 4) * 2 / 3
+    assert made(x[::-1], lambda v: v() * 2)._notna()().tolist() == gaps[::-1]
+    assert made(x > 2, lambda v: v(), bool)._isna()().tolist() == [False, True, False, False]
+    halves = made(x * 0.5, lambda v: v() + 1, float)
+    assert np.isnan(halves()).tolist() == [False, True, False, False]
+    texts = dv.View(pa.array(["a", None, "b", "a"]))
+    named = made(texts, lambda v: np.where(v() == None, "none", v()), object)  # noqa: E711
+    assert named._notna()().all() and named().tolist() == ["a", "none", "b", "a"]
+
+
+@pytest.mark.parametrize("verb", MAPPED)
+def test_fields_that_functions_pass_on_keep_their_gaps(verb, tmp_path):
+    d = dv.View(x=numbers_with_gaps().x, n=np.arange(4))
+
+    def function(r):
+        return {"more": r.x + r.n, "x": r.x, "n": r.n() + 1}
+
+    made = MAPPED[verb](d, function)._probe()
+    assert made._fields() == ("more", "x", "n", "more_mask", "x_mask")
+    assert made._missing()().tolist() == (1, 1, 0) and made.n._sum()() == 10
+    assert made.more._sum()() == 1 + 5 + 7 and made[made.x != 3].n().tolist() == [1, 4]
+    made._save(tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet")["more"].to_pylist() == [1, None, 5, 7]
+    declared = MAPPED[verb](d, function, fields=["more", "x", "n"], shape=(), dtype=int)
+    assert declared.n().tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match=r"field 'x'.*missing.*int64.*_fillna.*_probe"):
+        declared.x()
+    floats = MAPPED[verb](d, function, fields=["more", "x", "n"], shape=(), dtype=float)
+    assert np.isnan(floats.more()).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("verb", MAPPED)
+def test_records_that_functions_return_keep_their_gaps(verb):
+    d = dv.View(x=numbers_with_gaps().x, n=np.arange(4))
+    made = MAPPED[verb](d, lambda r: r)._probe()
+    assert made._fields() == ("x", "n", "x_mask") and made.x._sum()() == 8
+    assert made._dropna().n().tolist() == [0, 2, 3]
+    again = MAPPED[verb](made.x, lambda v: v * 2)._probe()
+    assert again._sum()() == 16 and again._notna()().tolist() == [True, False, True, True]
+
+
+def test_functions_are_called_once_for_values_and_gaps():
+    calls = []
+
+    def add(row):
+        calls.append(1)
+        return {"x": row.x, "y": row.x + 1}
+
+    made = numbers_with_gaps()._map(add)._probe()
+    calls.clear()
+    assert made.y._sum()() == 2 + 4 + 5 and len(calls) == 4
+    made()
+    assert len(calls) == 8

@@ -33,6 +33,7 @@ from dataview.compute.requests import (
     reader_of,
     row_blocks,
     rows_of,
+    without_mask,
 )
 from dataview.compute.statistics import passes_before
 from dataview.compute.ways import (
@@ -66,4 +67,5 @@ __all__ = [
     "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "sampled_rows", "settle",
     "shares_memory", "table_of", "waiting_at", "way_of",
+    "without_mask",
 ]  # fmt: skip

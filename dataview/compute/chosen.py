@@ -21,8 +21,8 @@ from dataview.plan.gaps import known_in, may_lack
 from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
-from dataview.plan.node import Evaluate, Node
-from dataview.plan.operations import NumpyFunction, may_be_missing
+from dataview.plan.node import DType, Evaluate, Node
+from dataview.plan.operations import NumpyFunction, may_be_missing, nothing_in
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
@@ -138,8 +138,12 @@ def with_nan(node: Node, present: Node) -> Node:
         as_float = NumpyFunction("astype", (("dtype", np.dtype(float)), ("casting", "unsafe")))
         (node,) = elementwise(as_float, (node,))
         dtype = known_dtype(node)
-    nothing = np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
-    fill = stored(ArraySource(nothing), False)
+    return with_nothing(node, present, dtype)
+
+
+def with_nothing(node: Node, present: Node, dtype: DType) -> Node:
+    """Return data with None, NaN or NaT, as a dtype has it, where they are missing."""
+    fill = stored(ArraySource(np.array(nothing_in(dtype), dtype)), False)
     (found,) = elementwise(NumpyFunction("where"), (present, node, fill))
     return found  # type: ignore[no-any-return]
 

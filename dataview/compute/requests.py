@@ -12,6 +12,7 @@ import numpy as np
 
 from dataview.compute import executors, rows
 from dataview.compute.blocks import Around, fused, in_parts
+from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.photographs import changing_arrays
 from dataview.compute.ways import (
@@ -26,7 +27,8 @@ from dataview.compute.ways import (
 from dataview.index import Constant, Index, compose, identity, parse
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
-from dataview.plan.build import field, select
+from dataview.plan.build import elementwise, field, select
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
@@ -37,7 +39,8 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Argument, Node
+from dataview.plan.node import Argument, DType, Node
+from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once
 
@@ -290,3 +293,23 @@ def _equal_records(left: Node, right: Node) -> bool:
 
 def _in_cut(node: Node, cut: Cut | None) -> Node:
     return node if cut is None else select(node, cut.within(known_shape(node)))
+
+
+def without_mask(node: Node, dtype: DType, advice: str) -> Node:
+    """Return data for an array of a dtype that has no mask; what is missing is missing there, too.
+
+    It is None, NaN or NaT.  If the dtype has nothing of the kind, missing values are an error.
+    """
+    present = present_in(node) if node.has_gaps else None
+    if present is None:
+        return node
+    if may_be_missing(dtype) and dtype.kind != "T":
+        return with_nothing(node, present, dtype)
+    (lacking,) = elementwise(np.logical_not, (present,))
+    count = int(evaluate(reduction("sum", lacking, None, False, {})))
+    if count:
+        raise ValueError(
+            f"values are missing ({count} of {size_of(known_shape(present))}), which data of "
+            f"{dtype} without a mask cannot say; {advice}"
+        )
+    return node

@@ -18,7 +18,7 @@ from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
-from dataview.plan.gaps import present_in, with_mask
+from dataview.plan.gaps import lacking, present_in, with_mask
 from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
@@ -155,13 +155,6 @@ def sample_of(value: Any, with_gaps: bool = False) -> Any:
         return value
     present = present_in(value) if with_gaps and value.shape else None
     return lacking(evaluate(value)[()], None if present is None else evaluate(present))
-
-
-def lacking(values: np.ndarray, present: np.ndarray | None) -> Any:
-    """Return an array, or if it lacks some of its values a node that knows which."""
-    if present is None or present.all():
-        return values
-    return with_mask(stored(ArraySource(values), False), stored(ArraySource(present), False))
 
 
 def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:

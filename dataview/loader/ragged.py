@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, rows_of
-from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, lacking
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
 from dataview.plan.build import field
 from dataview.plan.concat import concat
-from dataview.plan.gaps import copied_rows, present_in
+from dataview.plan.gaps import copied_rows, lacking, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged

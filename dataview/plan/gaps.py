@@ -93,6 +93,13 @@ def with_gaps_of(node: Node, array: np.ndarray) -> Any:
     return with_mask(stored(ArraySource(array), False), broadcast(present, array.shape))
 
 
+def lacking(values: np.ndarray, present: np.ndarray | None) -> Any:
+    """Return an array, or if it lacks some of its values a node that knows which."""
+    if present is None or present.all():
+        return values
+    return with_mask(stored(ArraySource(values), False), stored(ArraySource(present), False))
+
+
 def telling(node: Node) -> Node:
     """Return a record with a mask beside each of its columns that knows its gaps."""
     if not isinstance(node, Record | Driven):
@@ -431,7 +438,7 @@ def _own_mask(node: Any) -> Node | None:
         whole = present_in(node.node)
         return None if whole is None else select(whole, node.index, fields=whole.fields)
     if isinstance(node, Concat):
-        return concat([_present_or_all(part) for part in node.nodes])
+        return concat([present_or_all(part) for part in node.nodes])
     if isinstance(node, Driven):
         return present_in(node.node)
     if not isinstance(node, Elementwise):
@@ -448,7 +455,8 @@ def _of_rows(mask: Node, node: Node) -> Node:
     return broadcast(reshaped(mask, (*known_shape(mask), *[1] * len(shape[1:]))), shape)
 
 
-def _present_or_all(node: Argument) -> Node:
+def present_or_all(node: Argument) -> Node:
+    """Return where there are data as `present_in` does, or that there are everywhere."""
     found = present_in(node) if isinstance(node, Node) else None
     if found is not None:
         return found
@@ -470,15 +478,15 @@ def _of_known(node: Elementwise) -> Node:
 def _of_where(node: Elementwise) -> Node:
     """Return where the operand that is chosen is present."""
     condition, chosen, other = node.args
-    sides = _present_or_all(chosen), _present_or_all(other)
+    sides = present_or_all(chosen), present_or_all(other)
     return elementwise(_WHERE, (condition, *sides))[0]  # type: ignore[no-any-return]
 
 
 def _of_masked(node: Elementwise) -> Node:
     """Return where there is a result, and where what is kept is present."""
     mask, kept, *operands = node.args
-    known = functools.reduce(_both, map(_present_or_all, operands))
-    return elementwise(_WHERE, (mask, known, _present_or_all(kept)))[0]  # type: ignore[no-any-return]
+    known = functools.reduce(_both, map(present_or_all, operands))
+    return elementwise(_WHERE, (mask, known, present_or_all(kept)))[0]  # type: ignore[no-any-return]
 
 
 def _of_decided(decides: bool, node: Elementwise) -> Node | None:
@@ -488,7 +496,7 @@ def _of_decided(decides: bool, node: Elementwise) -> Node | None:
     sides = [arg if isinstance(arg, Node) else _constant(arg) for arg in node.args]
     if any(side.dtype != bool for side in sides):
         return None
-    known = functools.reduce(_both, map(_present_or_all, sides))
+    known = functools.reduce(_both, map(present_or_all, sides))
     for side in sides:
         decided = side if decides else elementwise(np.logical_not, (side,))[0]
         if not decides and (present := present_in(side)) is not None:

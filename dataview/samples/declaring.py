@@ -32,7 +32,7 @@ def declared_spec(given: Any) -> Spec:
     """Return what is declared: shape and dtype of a sample, or of each of its fields.
 
     >>> declared_spec({"x": ((3,), "f4"), "y": int})["x"]
-    ArraySpec(shape=(3,), dtype=dtype('float32'), exact=False, row=None)
+    ArraySpec(shape=(3,), dtype=dtype('float32'), exact=False, row=None, has_gaps=False)
     """
     if isinstance(given, Mapping):
         if not given:

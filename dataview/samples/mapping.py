@@ -8,13 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import rows_of
+from dataview.compute import reduction, rows_of, without_mask
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
-from dataview.plan.gaps import copied_rows
-from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_shape
+from dataview.plan.gaps import (
+    copied_rows,
+    is_of_rows,
+    lacking,
+    masks_among,
+    noted,
+    present_in,
+    present_or_all,
+    telling,
+    told,
+    with_mask,
+)
+from dataview.plan.kinds import (
+    Elementwise,
+    Extents,
+    Mapped,
+    Record,
+    Sampled,
+    known_dtype,
+    known_shape,
+)
+from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Node, Shape
+from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import RowViews
@@ -23,6 +44,7 @@ from dataview.samples.numbered import NumberedSamples, RaggedSamples, if_made
 from dataview.samples.ragged import AnyLength, as_declared, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
+    PRESENT,
     ArraySpec,
     Path,
     Result,
@@ -139,16 +161,42 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
         raise TypeError("the rows of a view are mapped, and this one is a single element")
     if made.reads is not None and not isinstance(node, Sampled):
         node, made = only(node, made.reads), made.replaced(reads=None)
-    return _members(guarded(node), made, made.spec, ())
+    node = guarded(_with_nothing_in_gaps(node))
+    spec = _with_masks(made.spec) if _hides_gaps(node) else made.spec
+    return _members(node, made.replaced(spec=spec), spec, ())
+
+
+def _hides_gaps(node: Node) -> bool:
+    """Whether functions of rows cannot see that an integer or a bool is missing."""
+    if not node.has_gaps or isinstance(node, (Record, Sampled, Ragged)):
+        return False
+    return not may_be_missing(known_dtype(node))
+
+
+def _with_masks(spec: Spec) -> Spec:
+    if isinstance(spec, dict):
+        return {name: _with_masks(inner) for name, inner in spec.items()}
+    return spec._replace(has_gaps=True)
+
+
+def _with_nothing_in_gaps(node: Node) -> Node:
+    """Return computed data such that functions see None, NaN or NaT in place of what is missing."""
+    present = present_in(node) if isinstance(node, Elementwise) else None
+    if present is None or not may_be_missing(known_dtype(node)):
+        return node
+    return with_mask(without_mask(node, known_dtype(node), ""), present)
 
 
 def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
     """Return the node of a member that is declared so, with all inside it."""
     count = parent.count if isinstance(parent, Sampled) else known_shape(parent)[0]
     if isinstance(spec, dict):
-        return record(
-            {name: _members(parent, made, inner, (*path, name)) for name, inner in spec.items()}, 1
-        )
+        named = {n: _members(parent, made, inner, (*path, n)) for n, inner in spec.items()}
+        of_rows = [name for name, part in named.items() if is_of_rows(part)]
+        for name, mask in masks_among({n: part.meta for n, part in named.items()}, of_rows).items():
+            if named[name].has_gaps:  # a function that returns a record returns its masks, too
+                named[mask] = noted(named[mask], name)
+        return telling(record(named, 1))
     if count is None:
         raise TypeError("the rows of a view are mapped, and this one is a single sample")
     if spec.shape is None or spec.dtype is None:
@@ -157,10 +205,11 @@ def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
     if isinstance(like, AnyLength):
         each = Undeclared(parent, made, path, spec._replace(shape=None), identity((count,)))
         return RaggedSamples(each, (), like)
-    return _known(parent, made, path, (count, *known_shape(like)), spec.dtype)
+    found = _known(parent, made, path, (count, *known_shape(like)), spec.dtype)
+    return told(found, _mask_of(found)) if spec.has_gaps and not found.fields else found
 
 
-def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DType) -> Node:
+def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DType) -> Mapped:
     """Return a member of which all is known; those of a structured dtype are its fields."""
     fields = {
         name: Attached(
@@ -170,6 +219,19 @@ def _known(parent: Node, made: RowFunctions, path: Path, shape: Shape, dtype: DT
         for name in dtype.names or ()
     }
     return Mapped(parent, made, path, shape, dtype, Fields(fields))
+
+
+def _mask_of(node: Mapped) -> Node:
+    """Return where a member is present: as the views say that functions returned, or as its rows.
+
+    What is made of a missing integer or bool is missing, since functions cannot see that it was.
+    """
+    shape, parent = known_shape(node), node.node
+    if not _hides_gaps(parent):
+        return Mapped(parent, node.step, (*node.path, PRESENT), shape, np.dtype(bool))
+    rows = present_or_all(parent)
+    present = reduction("all", rows, tuple(range(1, len(known_shape(rows)))), False, {})
+    return broadcast(reshaped(present, (shape[0], *[1] * len(shape[1:]))), shape)
 
 
 # --- streams -----------------------------------------------------------------------------------
@@ -231,7 +293,10 @@ class _MappedSamples(DerivedSamples):
             return record(parts, 0 if self.step.batch is None else 1)
         if isinstance(node, Ragged):
             return copied_rows(node, rows_of)
-        return stored(ArraySource(self.step.value(result, path, spec, numbers)))
+        found = self.step.value(result, path, spec._replace(has_gaps=True), numbers)
+        present = result.value((*path, PRESENT), spec) if node.has_gaps else None
+        known = lacking(found, present)
+        return known if isinstance(known, Node) else stored(ArraySource(found))
 
 
 def _streamed(samples: Samples, spec: Spec) -> Stream:
@@ -297,7 +362,7 @@ def probed(node: Node) -> Any:
             return found
         return found.replaced(meta=read_only_meta({**found.meta, **part.meta}))
 
-    return rebuilt([node], known, into)[0]
+    return telling(rebuilt([node], known, into)[0])
 
 
 def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:
@@ -321,17 +386,18 @@ def _learnt(node: Undeclared) -> RowFunctions:
         if isinstance(spec, dict) or isinstance(part, Record):
             inner = spec if isinstance(spec, dict) else dict.fromkeys(part.fields, ArraySpec())
             return {name: seen(field(part, name), inner[name], (*path, name)) for name in inner}
-        value = node.step.value(result, path, spec, (number,))
+        value = node.step.value(result, path, spec._replace(has_gaps=True), (number,))
         exact = spec.dtype is None or spec.exact
         if node.step.batch is not None:
-            return ArraySpec(value.shape[1:], value.dtype, exact)
+            return ArraySpec(value.shape[1:], value.dtype, exact, None, part.has_gaps)
         like = likeness([part, *_parts_at(others, path)])
         dtype = like.dtype if exact and like.dtype is not None else value.dtype
         if isinstance(like, AnyLength):
             return ArraySpec(like.extents, dtype, exact, like.row)
-        return ArraySpec(value.shape, dtype, exact)
+        return ArraySpec(value.shape, dtype, exact, None, part.has_gaps)
 
-    return node.step.replaced(spec=seen(result.node, node.step.spec, ()))
+    spec = seen(result.node, node.step.spec, ())
+    return node.step.replaced(spec=_with_masks(spec) if _hides_gaps(node.rows) else spec)
 
 
 def _parts_at(results: Iterable[Result], path: Path) -> Iterator[Node]:

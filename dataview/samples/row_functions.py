@@ -13,18 +13,20 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dataview.compute import evaluate, run_blocks, shares_memory
+from dataview.compute import evaluate, run_blocks, shares_memory, without_mask
 from dataview.errors import FieldError, error_at, unknown_field
 from dataview.index import Index, is_endless, parse
 from dataview.index.progress import at_work
-from dataview.plan.build import at_path, chosen, field, read_only, select, with_fields
+from dataview.plan.build import at_path, chosen, columns, field, read_only, select, with_fields
 from dataview.plan.fields import Fields
+from dataview.plan.gaps import masks_in, present_or_all
 from dataview.plan.kinds import (
     Extents,
     Mapped,
     Record,
     Reduction,
     Sampled,
+    known_dtype,
     known_shape,
     members,
     size_of,
@@ -49,22 +51,30 @@ Path: TypeAlias = "tuple[str, ...]"
 ToView: TypeAlias = Callable[[Node], Any]
 
 
+PRESENT = "\0present"
+"""The last name of a path to where one member of a result is present, which no field has."""
+
+
 class ArraySpec(NamedTuple):
     """What is known of an array that each sample has; None for what is not, or for a length.
 
     A dtype that was declared is what values are cast to, as in writing; where an `exact` one was
     learnt from a sample, a value that does not fit into it as it is is refused.  `row` is what rows
-    of a sample are like that differ in length themselves.
+    of a sample are like that differ in length themselves.  If it `has_gaps`, there is a mask.
     """
 
     shape: Extents | None = None
     dtype: DType | None = None
     exact: bool = False
     row: AnyLength | None = None
+    has_gaps: bool = False
 
 
 Spec: TypeAlias = "ArraySpec | dict[str, Any]"
 """What a function returns: one array, or fields by name."""
+
+
+_NO_MASK = "return view._fillna(0), or declare no shape and dtype: _probe() finds the mask"
 
 
 class Result(NamedTuple):
@@ -77,9 +87,14 @@ class Result(NamedTuple):
     node: Node
     made: Made | None
 
-    def value(self, path: Path) -> np.ndarray:
-        """Return the data of one member."""
-        part = at_path(self.node, path)
+    def value(self, path: Path, like: ArraySpec) -> np.ndarray:
+        """Return the data of one member; if there is no mask for its gaps, its values tell them."""
+        if path[-1:] == (PRESENT,):
+            part = present_or_all(at_path(self.node, path[:-1]))
+        else:
+            part = at_path(self.node, path)
+            if part.has_gaps and not like.has_gaps:
+                part = without_mask(part, like.dtype or known_dtype(part), _NO_MASK)
         if self.made is None:
             return evaluate(part)
         with making(self.made):
@@ -132,7 +147,7 @@ class RowFunctions(Part):
         spec: Any = self.spec
         for name in node.path:
             spec = spec[name] if isinstance(spec, dict) else spec
-        return ArraySpec(known_shape(node)[1:], node.dtype, spec.exact)
+        return ArraySpec(known_shape(node)[1:], node.dtype, spec.exact, None, spec.has_gaps)
 
     @property
     def deterministic(self) -> bool:
@@ -230,6 +245,9 @@ class RowFunctions(Part):
         if type(value) is tuple and not isinstance(spec, dict) and spec != ArraySpec():
             value = list(value)  # one array is declared
         node = self.to_node(value)
+        if isinstance(spec, dict) and isinstance(node, Record):
+            masks = [mask for mask in masks_in(node.fields).values() if mask not in spec]
+            node = columns(node, [name for name in node.fields if name not in masks])
         if isinstance(node, Sampled):
             raise TypeError(f"a function or an iterator was returned: {value!r}; return data")
         if self.batch is not None and isinstance(node, Record) and not node.rank:
@@ -264,7 +282,7 @@ class RowFunctions(Part):
     ) -> np.ndarray:
         """Return one member of a result as an array of the shape and dtype that are known."""
         try:
-            found = result.value(path)
+            found = result.value(path, like)
             shape = found.shape if self.batch is None else found.shape[1:]
             if like.shape is not None and shape != like.shape:
                 raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}")

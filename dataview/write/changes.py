@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Cut, Place, evaluate, reduction
+from dataview.compute import Cut, Place, evaluate, reduction, without_mask
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
     Index,
@@ -35,16 +35,12 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
     members,
-    size_of,
 )
 from dataview.plan.node import DType, Node
-from dataview.plan.operations import NumpyFunction, may_be_missing, nothing_in
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source
 from dataview.write.targets import is_of_source, targets_of
-
-_WHERE = NumpyFunction("where")
 
 
 class Change(NamedTuple):
@@ -107,7 +103,8 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
             part, (given,) = part.writable((given,))
         if not isinstance(part, Record):
             check_writable(part)
-            given = given if has_mask else _with_what_is_missing(given, part)
+            if not has_mask and _lacks(given):
+                given = without_mask(given, known_dtype(part), _NO_MASK)
         if isinstance(part, Record) or (isinstance(given, Mapping) and part.fields.named):
             values = _parts_of(given, tuple(part.fields), _as_columns(part))
             told = masks_in(part.fields, by_name=True) if any(map(_lacks, values.values())) else {}
@@ -262,23 +259,7 @@ def _lacks(value: Any) -> bool:
     return isinstance(value, Node) and value.has_gaps
 
 
-def _with_what_is_missing(value: Any, target: Node) -> Any:
-    """Return a value for data without a mask: what is missing in it is None, NaN or NaT there."""
-    present = present_in(value) if _lacks(value) else None
-    if present is None:
-        return value
-    dtype = known_dtype(target)
-    if may_be_missing(dtype) and dtype.kind != "T":
-        return elementwise(_WHERE, (present, value, nothing_in(dtype)))[0]
-    (lacking,) = elementwise(np.logical_not, (present,))
-    count = int(evaluate(reduction("sum", lacking, None, False, {})))
-    if not count:
-        return value
-    raise ValueError(
-        f"values are missing ({count} of {size_of(known_shape(present))}), which data of {dtype} "
-        "without a mask cannot say; write value._fillna(0), or let d.x = value put the column into "
-        "the record together with its mask"
-    )
+_NO_MASK = "write value._fillna(0), or let d.x = value put the column and its mask into the record"
 
 
 def changes_of_mask(node: Node, value: Any) -> list[Change]:
