@@ -432,19 +432,62 @@ def test_a_closed_file_is_said_so(x, tmp_path):
         dataset = file.create_dataset("x", data=x)
         view = dv.View(dataset)
     assert "h5py data.h5/x" in repr(view)
-    for ask in [view, lambda: operator.setitem(view, 0, 1), lambda: pickle.dumps(view)]:
+    for ask in [view, lambda: operator.setitem(view, 0, view[5]()), lambda: pickle.dumps(view)]:
         with pytest.raises(ValueError, match=r"h5py data\.h5/x was closed; keep it open"):
             ask()
     with pytest.raises(ValueError, match="of a closed file; open"):
         dv.View(dataset)
 
 
-def test_a_dataset_that_was_resized_is_said_so(x, file):
-    dataset = file.create_dataset("x", data=x, maxshape=(None, 4))
+@pytest.mark.parametrize("dtype", ["f8", "S3"])  # of which HDF5 knows numbers better
+def test_a_dataset_that_was_resized_is_said_so(x, file, dtype):
+    dataset = file.create_dataset("x", data=x.astype(dtype), maxshape=(None, 4))
     view = dv.View(dataset)
+    row = view[0]()
     dataset.resize(3, axis=0)
-    with pytest.raises(ValueError, match=r"\(6, 4\).* now has \(3, 4\)"):
-        view[0] = 1
+    for use in (
+        lambda: operator.setitem(view, 0, row),
+        view,
+        view[2:5],
+        view[[0, 4]],
+        view[5],
+        view[::-2, 1:],
+    ):
+        with pytest.raises(ValueError, match=r"\(6, 4\).* now has \(3, 4\)"):
+            use()
+    assert_same(view[:2](), x[:2].astype(dtype))
+    dataset.resize((9, 4))
+    assert_same(view[:3](), x[:3].astype(dtype))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Give a list of what h5py's datasets are asked for."""
+    found = []
+
+    def noting(name, own):
+        def noted(dataset, *arguments):
+            found.append(name)
+            return own(dataset, *arguments)
+
+        return noted
+
+    own = h5py.Dataset
+    monkeypatch.setattr(own, "__getitem__", noting("[]", own.__getitem__))
+    monkeypatch.setattr(own, "shape", property(noting("shape", own.shape.fget)))
+    return found
+
+
+@pytest.mark.parametrize(("mode", "each"), [("r", ["[]"]), ("r+", [])])
+def test_a_batch_costs_one_question_to_hdf5(x, tmp_path, asked, mode, each):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=(2, 2))
+    with dv.open(tmp_path / "a.h5", mode) as d:
+        d.x[:1]()
+        asked.clear()
+        found = [batch() for batch in d.x._minibatches(2)]
+        assert asked == len(found) * each
+    assert_same(np.concatenate(found), x)
 
 
 def test_a_pickle_opens_the_dataset_again(x, tmp_path):

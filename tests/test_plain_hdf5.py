@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 import dataview as dv
 import oracle
+from dataview.formats.arrays import plain_in_hdf5
 from dataview.formats.arrays.datasets_in_hdf5 import H5pySource
+from dataview.index import identity
 from dataview.index.sizes import sizes
+from dataview.sources import REUSED
+from dataview.sources.scratch import SMALLEST
 from dataview.view.face import node_of
 from files import X
 from oracle import check_same, examples, follow
@@ -168,6 +172,41 @@ def test_a_closed_file_is_told_and_leaves_nothing_open(path):
     gc.collect()
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_file_is_opened_once_more_for_all_of_its_datasets(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["z"] = X + 2
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["y"] = X, X + 1
+        file["z"] = h5py.ExternalLink("other.h5", "z")
+    opened = []
+
+    class Noted(plain_in_hdf5.RawFile):
+        def __init__(self, path):
+            opened.append(os.path.basename(path))
+            super().__init__(path)
+
+    monkeypatch.setattr(plain_in_hdf5, "RawFile", Noted)
+    with dv.open(tmp_path / "a.h5") as d:
+        for _ in range(3):
+            for number, name in enumerate("xyz"):
+                np.testing.assert_array_equal(d[name](), X + number)
+                np.testing.assert_array_equal(d[name][[2, 0]](), X[[2, 0]] + number)
+    assert opened == ["a.h5", "other.h5"]
+
+
+@pytest.mark.parametrize("chunks", [None, (100,)])
+def test_blocks_are_read_into_memory_that_was_used_before(tmp_path, chunks):
+    array = np.arange(SMALLEST, dtype="f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=array, chunks=chunks)
+    for mode in ("r", "r+"):
+        with dv.open(tmp_path / "a.h5", mode) as d:
+            pieces = []
+            found = source_of(d.x).read(identity(array.shape), {REUSED: pieces})
+            np.testing.assert_array_equal(found, array)
+            assert len(pieces) == 1 and np.may_share_memory(found, pieces[0])
 
 
 def test_threads_read_it_at_once(path):

@@ -54,7 +54,7 @@ def in_a_run(rows: Rows) -> Rows:
     if not isinstance(rows, np.ndarray) or rows.ndim != 1 or not len(rows):
         return rows
     start, stop = int(rows[0]), int(rows[-1]) + 1
-    if stop - start != len(rows) or not (rows[1:] - rows[:-1] == 1).all():
+    if stop - start != len(rows) or not np.logical_and.reduce(rows[1:] > rows[:-1]):
         return rows
     return range(start, stop)
 

@@ -8,6 +8,7 @@ from dataview.sources.file_access import (
     in_order,
     keep_room,
     names_in_order,
+    open_handle,
     open_regular,
     read_at,
 )
@@ -161,6 +162,7 @@ __all__ = [
     "new_file",
     "new_folder",
     "new_place",
+    "open_handle",
     "open_npy",
     "open_regular",
     "open_remote_npy",

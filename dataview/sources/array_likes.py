@@ -89,6 +89,10 @@ class ArrayLike(Source):
         if 0 in index.shape:
             return np.ndarray(index.shape, self.dtype)
         self._check()
+        return self._by_slabs(index)
+
+    def _by_slabs(self, index: Index) -> np.ndarray:
+        """Return what the index selects, which is something."""
         slab = slab_of(index)
         if slab is not None:
             asked = self._get(slab)
@@ -109,6 +113,7 @@ class ArrayLike(Source):
         if 0 in index.shape:
             return
         self._check()
+        self._check_shape()
         spread = np.broadcast_to(value, index.shape)
         for where, block in self._blocks(index):
             for part in parts(block, 1):
@@ -212,6 +217,10 @@ class ArrayLike(Source):
     # --- the object --------------------------------------------------------------------------
 
     def _check(self) -> None:
+        """Raise if the object cannot be asked any more."""
+        self._check_shape()
+
+    def _check_shape(self) -> None:
         """Raise if the object is no longer as it was when the view was made."""
         shape = tuple(self.array.shape)
         if shape != self.shape and not _has_more_rows(shape, self.shape):
@@ -237,10 +246,11 @@ class ArrayLike(Source):
 
     def _get(self, asked: Sequence[slice | np.ndarray]) -> np.ndarray:
         """Return one slab as an array of the dtype."""
-        key = self._key(asked)
-        found = self._as_array(self._slab(key))
         shape = tuple(map(length_of, asked))
+        key = self._key(asked, shape)
+        found = self._as_array(self._slab(key))
         if found.shape != shape:
+            self._check_shape()
             raise ValueError(
                 f"the data ({self.title}) gave the shape {found.shape} for the key {key}, which "
                 f"selects {shape} of {self.shape}; its [] has to take slices as NumPy does"
@@ -258,15 +268,15 @@ class ArrayLike(Source):
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab."""
-        self.array[self._key(asked)] = value
+        self.array[self._key(asked, tuple(map(length_of, asked)))] = value
 
-    def _key(self, asked: Sequence[slice | np.ndarray]) -> Any:
+    def _key(self, asked: Sequence[slice | np.ndarray], lengths: tuple[int, ...]) -> Any:
         """Return the shortest key: some objects take slices of rows and nothing else."""
-        key = list(asked)
-        if all(isinstance(part, slice) for part in key):
-            while len(key) > 1 and length_of(key[-1]) == self.shape[len(key) - 1]:
-                key.pop()
-        return key[0] if len(key) == 1 else tuple(key)
+        count = len(asked)
+        if not any(isinstance(part, np.ndarray) for part in asked):
+            while count > 1 and lengths[count - 1] == self.shape[count - 1]:
+                count -= 1
+        return asked[0] if count == 1 else tuple(asked[:count])
 
     def _as_array(self, found: Any) -> np.ndarray:
         """Return what `[]` gave as an array of the dtype, or raise if that would lose something."""

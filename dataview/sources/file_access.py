@@ -126,10 +126,11 @@ def _page_runs(runs: np.ndarray) -> list[tuple[int, int]]:
 
 def open_regular(path: str, mode: str = "rb", buffering: int = -1) -> Any:
     """Open a file; raise if there is anything else, such as a pipe, whose opening might wait."""
-    return open(path, mode, buffering=buffering, opener=_opened)
+    return open(path, mode, buffering=buffering, opener=open_handle)
 
 
-def _opened(path: str, flags: int) -> int:
+def open_handle(path: str, flags: int) -> int:
+    """Open a file as `open` has it done; raise if there is anything else than a regular one."""
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     with closed_on_error(handle):
         kind = stat.S_IFMT(os.fstat(handle).st_mode)

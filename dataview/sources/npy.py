@@ -173,7 +173,6 @@ class NpySource(Source):
         reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
-        pieces = [] if reused is None else reused
         run = self._run(index)
         with self.file.checked("rb") as file:
             # A file that is open for writing is ours, so nobody truncates it under a window.
@@ -181,7 +180,7 @@ class NpySource(Source):
                 raw = map_window(file, run, self._bytes_of(index), False)
                 if raw is not None:
                     return np.ndarray(index.shape, self.dtype, raw)
-            found = scratch.borrow(index.shape, self.dtype, pieces)
+            found = scratch.borrow(index.shape, self.dtype, reused)
             if run is not None:
                 read_at(file, found, run)
             else:

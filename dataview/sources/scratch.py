@@ -24,15 +24,19 @@ _kept: dict[int, list[np.ndarray]] = {
 }
 
 
-def borrow(shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarray]) -> np.ndarray:
+def borrow(
+    shape: tuple[int, ...], dtype: np.dtype[Any], pieces: list[np.ndarray] | None
+) -> np.ndarray:
     """Return an array, on memory used before if there is any, and add the memory to `pieces`.
+
+    Without pieces it is a new array: nobody will give it back.
 
     >>> pieces = []
     >>> borrow((100, 1000), np.dtype("f4"), pieces).shape, len(pieces[0])
     ((100, 1000), 524288)
     """
     count = math.prod(shape) * dtype.itemsize
-    if count < SMALLEST or dtype.kind not in "biufcmMSUV" or dtype.hasobject:
+    if pieces is None or count < SMALLEST or dtype.kind not in "biufcmMSUV" or dtype.hasobject:
         return np.empty(shape, dtype)
     size = 1 << (count - 1).bit_length()
     try:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.arrays.growth import Resized
-from dataview.formats.arrays.plain_in_hdf5 import PlainData, plain_data
+from dataview.formats.arrays.plain_in_hdf5 import (
+    Numbers,
+    PlainData,
+    RawFile,
+    numbers,
+    plain_data,
+)
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Index
-from dataview.index.slabs import Chunks
-from dataview.sources import ArrayLike, Memo, Reference, Source, by_path, key_of_file
+from dataview.index.slabs import Chunks, slab_of
+from dataview.sources import REUSED, ArrayLike, Memo, Reference, Source, by_path, key_of_file
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
+
+_UNREADABLE = (OSError, RuntimeError, KeyError, UnicodeError)
+"""What h5py raises where a part of a file is broken."""
 
 CACHE = {"rdcc_nbytes": 1 << 25, "rdcc_nslots": 10_007}
 """Room for the chunks of a dataset: with h5py's 1 MB, larger ones are unpacked each time."""
@@ -34,7 +42,8 @@ class H5pySource(ArrayLike):
     """
 
     __slots__ = (
-        "_plain", "chunk_rows", "chunk_shape", "chunks", "file", "grows", "moving", "place",
+        "_numbers", "_plain", "chunk_rows", "chunk_shape", "chunks", "file", "grows", "moving",
+        "place",
     )  # fmt: skip
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
@@ -59,18 +68,36 @@ class H5pySource(ArrayLike):
         self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
         self.chunks = dataset.chunks and Chunks(dataset.chunks, self.dtype.itemsize)
         self._plain: PlainData | Literal[False] | None = None  # not known yet
+        self._numbers: Numbers | Literal[False] | None = None
         self.moving: int | None = None  # what a chunk may need in a write, which takes long to find
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what the index selects, past HDF5 if the file can be read by its bytes."""
-        plain = None if 0 in index.shape else self.plain
-        if plain is not None:
-            self._check()
-            with self._named_in_errors():
-                found = plain.read(self.place[0], index, memo)
-            if found is not None:
-                return found
-        return super().read(index, memo)
+        if 0 in index.shape:
+            return np.ndarray(index.shape, self.dtype)
+        self._check()
+        try:
+            found = self._read_quickly(index, memo)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        return self._by_slabs(index) if found is None else found
+
+    def _read_quickly(self, index: Index, memo: Memo) -> np.ndarray | None:
+        """Return what the index selects; None if h5py's `[]` has to give it, or is as quick."""
+        if self.plain is not None:
+            file = self._raw_file(self.plain)
+            return None if file is None else self.plain.read(file, index, memo)
+        slab = slab_of(index) if self.writable or REUSED in memo else None
+        if slab is None or self.numbers is None:
+            return None
+        return self.numbers.read(slab, memo).reshape(index.shape)
+
+    def _raw_file(self, plain: PlainData) -> RawFile | None:
+        """Return the file open past HDF5; it stays so with a file that was opened by its name."""
+        kept = {} if self.file is None else self.file.raw
+        if plain.identity not in kept:
+            kept[plain.identity] = plain.opened(self.place[0])
+        return kept[plain.identity]
 
     @property
     def plain(self) -> PlainData | None:
@@ -79,6 +106,13 @@ class H5pySource(ArrayLike):
             self._check()
             self._plain = plain_data(self.array) or False
         return self._plain or None
+
+    @property
+    def numbers(self) -> Numbers | None:
+        """The dataset as one of numbers, None if it is none; this takes long, too."""
+        if self._numbers is None:
+            self._numbers = numbers(self.array) or False
+        return self._numbers or None
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
@@ -139,7 +173,7 @@ class H5pySource(ArrayLike):
             self.file.close()
 
     def _check(self) -> None:
-        """Raise if the file was closed, or the dataset has changed its shape."""
+        """Raise if the file was closed; the shape, which takes long, is asked for if need be."""
         if self.file is not None:
             self.file.check()
             self.file.check_process()
@@ -150,22 +184,23 @@ class H5pySource(ArrayLike):
             )
         if self.grows:
             self.array.refresh()
-        super()._check()
 
     def _slab(self, key: Any) -> Any:
-        with self._named_in_errors():
+        try:
             return self._elements(key)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        except (IndexError, TypeError, ValueError):
+            self._check_shape()
+            raise
 
     def _elements(self, key: Any) -> Any:
         return self.array[key]
 
-    @contextlib.contextmanager
-    def _named_in_errors(self) -> Iterator[None]:
-        """Name the dataset in an error: HDF5 says what is broken, and not where."""
-        try:
-            yield
-        except (OSError, RuntimeError, KeyError, UnicodeError) as error:
-            raise OSError(f"{self.title} cannot be read: {shortened(str(error))}") from error
+    def _unreadable(self, error: Exception) -> OSError:
+        """Return an error with the name of the dataset: HDF5 says what is broken, and not where."""
+        self._check_shape()
+        return OSError(f"{self.title} cannot be read: {shortened(str(error))}")
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         """Write one slab, in the dtype that the dataset has with h5py's notes."""
@@ -181,6 +216,7 @@ class H5pySource(ArrayLike):
     def growing(self, count: int) -> Resized:
         """Begin to add rows, where the dataset was made such that it can grow."""
         self._check()
+        self._check_shape()
         most = self.array.maxshape[:1]
         if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
             raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
@@ -290,11 +326,13 @@ def _reopened(
 class Hdf5File(OpenFile):
     """A file that h5py has open; what waits to be written is written before it is closed."""
 
-    __slots__ = ("room",)
+    __slots__ = ("raw", "room")
 
     def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
         super().__init__(path, mode, file, claim)
         self.room = Room(file, path)
+        self.raw: dict[Any, RawFile | None] = {}
+        """The files with its datasets, which may be others than itself, open past HDF5."""
         if mode != "r":
             weakref.finalize(self, _closed, self.room, claim)
 
@@ -309,6 +347,7 @@ class Hdf5File(OpenFile):
                     f"{shortened(str(error))}; it stays open: save the view to another place, as "
                     "long as it has the data in memory"
                 ) from error
+        self.raw = {}
         super().close()
 
 

@@ -1,19 +1,42 @@
-"""Datasets that lie in an HDF5 file as in memory: read by their place in it, as `.npy` files are.
+"""Numbers in HDF5 files, read with less ado than by h5py's `[]`.
 
 HDF5 serves one thread at a time, and reads rows by number one after the other.  Where a file is
 open for reading alone, and a dataset is one run of bytes without filters, the system reads these.
+Of a file that may be written, h5py finds out at each `[]` which type the numbers have: that takes
+as long as to copy some thousands of them.
 """
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.errors import import_library
 from dataview.index import Index
-from dataview.sources import REUSED, Block, Memo, borrow, open_regular, read_at, read_block, run_of
+from dataview.sources import (
+    REUSED,
+    Block,
+    Memo,
+    borrow,
+    open_handle,
+    read_at,
+    read_block,
+    run_of,
+)
+
+
+class RawFile(io.FileIO):
+    """A file that is open for reading as long as somebody holds it, such as a thread that reads."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, opener=open_handle)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class PlainData(NamedTuple):
@@ -22,22 +45,22 @@ class PlainData(NamedTuple):
     block: Block
     identity: tuple[int, int]
 
-    def read(self, path: str, index: Index, memo: Memo) -> np.ndarray | None:
-        """Return what an index selects; None if the path has the file no longer."""
+    def opened(self, path: str) -> RawFile | None:
+        """Open the file once more; None if the path has it no longer."""
         try:
-            file = open_regular(path, buffering=0)
+            file = RawFile(path)
         except (OSError, ValueError):  # HDF5 has the file open, whatever is in its place now
             return None
-        with file:
-            if _identity(file.fileno()) != self.identity:
-                return None
-            pieces = memo.get(REUSED)
-            found = borrow(index.shape, self.block.dtype, [] if pieces is None else pieces)
-            run = run_of(self.block.place, self.block.shape, found.itemsize, index)
-            if run is None:
-                read_block(file, self.block, index, found, False)
-            else:
-                read_at(file, found, run)
+        return file if _identity(file.fileno()) == self.identity else None
+
+    def read(self, file: RawFile, index: Index, memo: Memo) -> np.ndarray:
+        """Return what an index selects."""
+        found = borrow(index.shape, self.block.dtype, memo.get(REUSED))
+        run = run_of(self.block.place, self.block.shape, found.itemsize, index)
+        if run is None:
+            read_block(file, self.block, index, found, False)
+        else:
+            read_at(file, found, run)
         return found
 
 
@@ -62,3 +85,31 @@ def _identity(handle: int) -> tuple[int, int]:
     """Return what tells an open file from all others."""
     found = os.fstat(handle)
     return found.st_dev, found.st_ino
+
+
+class Numbers(NamedTuple):
+    """A dataset of numbers, and what HDF5 calls them in memory."""
+
+    dataset: Any
+    dtype: np.dtype[Any]
+    kind: Any
+    spaces: Any
+
+    def read(self, slab: Sequence[slice], memo: Memo) -> np.ndarray:
+        """Return a slab, in memory that was used before if that may be."""
+        lengths = tuple(part.stop - part.start for part in slab)
+        found = borrow(lengths, self.dtype, memo.get(REUSED))
+        place = self.dataset.get_space()
+        place.select_hyperslab(tuple(part.start for part in slab), lengths)
+        self.dataset.read(self.spaces.create_simple(lengths), place, found, self.kind)
+        return found
+
+
+def numbers(dataset: Any) -> Numbers | None:
+    """Return a dataset as one of numbers, None if it has others, or only one without an axis."""
+    h5py = import_library("h5py", "dataview[hdf5]")
+    plain = h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID
+    if not dataset.shape or not isinstance(dataset.id.get_type(), plain):
+        return None
+    kind = h5py.h5t.py_create(dataset.dtype)
+    return Numbers(dataset.id, np.dtype(dataset.dtype.str), kind, h5py.h5s)
