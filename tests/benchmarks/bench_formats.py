@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,9 @@ from dataview.index.sizes import sizes
 WIDTH = 64
 CHUNK = 1000
 PICKED = 10_000
-BATCHES = 60
+BATCH = 256
+MIXED = 16_000
+"""About so many rows are mixed at a time, of whole chunks, all of which are read and used up."""
 ROUNDS = 7
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -89,9 +91,17 @@ def shuffled_by_hand(array: Any, orders: list[np.ndarray]) -> None:
         array.oindex[numbers] if isinstance(array, zarr.Array) else array[numbers]
 
 
-def shuffled(view: dv.View, sampler: Any) -> None:
-    for batch in view._loader(256, sampler=sampler, num_batches=BATCHES):
+def shuffled(view: dv.View, given: Mapping[str, Any]) -> None:
+    for batch in view._loader(BATCH, **given):
         batch()
+
+
+def by_chunks(array: Any) -> dict[str, Any]:
+    """Return what a loader is given to mix the rows of some chunks, and to hand out all of them."""
+    length = (array.chunks or (CHUNK,))[0]
+    pool = max(1, MIXED // length)
+    sampler = dv.samplers.chunk_permutation(pool, rows=length)
+    return {"sampler": sampler, "num_batches": min(array.shape[0], pool * length) // BATCH}
 
 
 def centred_by_hand(array: Any) -> None:
@@ -124,9 +134,9 @@ def main() -> None:
             1.3,
         ),
         f"Minibatches of {CHUNK:,} in order": (batches_by_hand, batches, 1.1),
-        f"{BATCHES} minibatches of 256, a few chunks at a time": (
+        f"Minibatches of {BATCH}, all of {MIXED:,} rows that are mixed": (
             lambda array: shuffled_by_hand(array, orders),
-            lambda view: shuffled(view, sampler),
+            lambda view: shuffled(view, chosen),
             0.2,
         ),
         # As for data larger than the undo budget, of which no old values are kept.
@@ -134,10 +144,8 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, opened in made(Path(folder), given.rows).items():
-            sampler = dv.samplers.chunk_permutation(rows=(opened().chunks or (CHUNK,))[0])
-            loader = dv.View(np.arange(given.rows))._loader(
-                256, sampler=sampler, num_batches=BATCHES
-            )
+            chosen = by_chunks(opened())
+            loader = dv.View(np.arange(given.rows))._loader(BATCH, **chosen)
             orders = [np.sort(batch()) for batch in loader]  # as h5py wants it
             for what, (hand, ours, limit) in works.items():
                 array = opened()
