@@ -39,6 +39,9 @@ class ArraySpace(Space):
     """A space whose batches are one array, of which each axis has a length and a role."""
 
     dtype: np.dtype[Any] | None
+    sparse = False
+    """Whether batches are scipy's sparse matrices."""
+
     row_shape: tuple[int, ...]
     """The lengths of all axes but that of the batch, in their order."""
 
@@ -48,7 +51,7 @@ class ArraySpace(Space):
         self.__dict__["_total"] = math.prod(row)
         self.__dict__["_place"] = self.extents.index(None)
         super().__init__(facts, *callbacks)
-        self.__dict__["_shape_tells"] = not (self._calls or facts.get("sparse"))
+        self.__dict__["_shape_tells"] = not (self._calls or self.sparse)
 
     def check_batch(self, batch: Any, where: str) -> None:
         """Raise unless a batch is one of this space."""
@@ -108,7 +111,7 @@ class ArraySpace(Space):
             got = f"a {type(batch).__name__} of {len(batch)}"
             raise TypeError(f"{where}: {self!r} takes one array or view; got {got}; {remedy}")
         if batches.is_sparse(batch):
-            if not getattr(self, "sparse", False):
+            if not self.sparse:
                 raise TypeError(
                     f"{where}: {self!r} takes dense arrays; got a sparse matrix; toarray() makes "
                     "it dense, VectorSpace(..., sparse=True) takes it"
@@ -187,7 +190,7 @@ class ArraySpace(Space):
             batches.check_cast(np.dtype(dtype), self.dtype, here, "leave dtype= out")
         shape = tuple([batch_size if n is None else n for n in self.extents])
         found = np.zeros(shape, self.dtype if dtype is None else dtype)
-        return batches.sparse(found) if getattr(self, "sparse", False) else found
+        return batches.sparse(found) if self.sparse else found
 
     def caster(self, how: How) -> Step:
         """Return what casts a batch to the dtype of the space, the batch itself if it has none."""

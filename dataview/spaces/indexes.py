@@ -126,8 +126,7 @@ def _are_labels(values: np.ndarray, count: int | None) -> bool:
     if count is None or count > held:  # no label that the dtype holds is too large
         return bool(values.min() >= 0)
     # as unsigned numbers those below 0 are the largest ones, so that one pass is enough
-    numbers = values.view(unsigned)
-    return bool(numbers.item(numbers.argmax()) < count)  # of a batch it takes half the time of max
+    return bool(np.maximum.reduce(values.view(unsigned), axis=None) < count)
 
 
 def check_labels(
@@ -255,7 +254,7 @@ def one_hot(source: LabelSpace, target: Any, how: How) -> Step:
             f"not {target.dim}{_AS_NUMBERS if target.dim == source.dim else ''}",
         )
     step = OneHot(count, target.dim == count, dtype, how.where)
-    if getattr(target, "sparse", False):
+    if target.sparse:
         return step.sparse
     return functools.partial(batches.by_rows, step=step)
 

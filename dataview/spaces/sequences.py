@@ -161,7 +161,7 @@ class SequenceSpace(Space):
                 "the steps of a SequenceSpace are of a space such as VectorSpace(3); "
                 f"{given_for_space(space)}"
             )
-        if getattr(space, "sparse", False):
+        if space.sparse:
             raise TypeError(f"the steps of a SequenceSpace are dense; got {space!r}")
         own = self.__dict__
         own["extents"] = (None, *space.extents)
