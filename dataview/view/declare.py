@@ -31,7 +31,7 @@ from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
-from dataview.plan.walk import below, rebuilt
+from dataview.plan.walk import below, remade
 from dataview.samples import (
     Spec,
     Stream,
@@ -345,9 +345,10 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
 def freeze(node: Node, writable: bool = False) -> Node:
     """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
     node = with_lengths(node)
+    order = below([node], Node.attached)
     own = (Record, Ragged)  # ragged rows are copied as such below
-    parts = [part for part in below([node], Node.attached) if not isinstance(part, own)]
-    data = dict(zip(map(id, parts), evaluate_all(parts), strict=True))
+    parts = [part for part in order if not isinstance(part, own)]
+    data = dict(zip(map(id, parts), evaluate_all(parts), strict=True)) if parts else {}
 
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
@@ -358,7 +359,7 @@ def freeze(node: Node, writable: bool = False) -> Node:
         fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
         return copy.replaced(fields=fields, meta=old.meta)
 
-    found: Node = rebuilt([node], frozen, Node.attached)[0]
+    found: Node = remade(order, frozen, Node.attached)[id(node)]
     present = present_in(node)
     if present is None:
         return found
