@@ -386,7 +386,7 @@ def test_padding_fills_each_row_up(kind, data, lengths):
         check_padding(data, view, model)
 
 
-LIMITS = ("LONG", "BESIDE")
+LIMITS = ("LONG", "BESIDE", "LARGEST_RUN")
 """The limits of the ways to fill up rows; 0 leaves one way out."""
 
 
@@ -408,6 +408,22 @@ def check_padding(data, view, model):
     assert_same(padded.mask(), mask.any(axis=tuple(whole)) if mask.size else padded.mask())
     key = data.draw(slices(len(model)))
     assert_same(padded[key](), np.array(full).astype(int).reshape(shape)[key])
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("longest", [1, 254, 255, 256, 257, 65_535, 65_536])
+def test_rows_of_every_length_are_filled_up(longest, side):
+    lengths = [longest, longest - 1, 0, 1, longest]
+    values = np.arange(1, sum(lengths) + 1)
+    full = np.zeros((5, longest), int)
+    for line, row in zip(full, np.split(values, np.cumsum(lengths)[:-1]), strict=True):
+        line[len(line) - len(row) if side == "left" else 0 :][: len(row)] = row
+    assert_same(dv.ragged(values, lengths=lengths)._pad(0, side=side)(), full)
+
+
+def test_one_value_whose_memory_has_any_step_is_filled_up():
+    values = np.arange(10)[::5][:1]
+    assert_same(dv.ragged(values, lengths=[1, 0])._pad(7)(), np.array([[0], [7]]))
 
 
 def test_padding_brings_the_length_and_the_mask_beside_a_field():

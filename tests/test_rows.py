@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
+from dataview.index import gather
 from oracle import assert_same, attempt, check_same, examples, fill, keys, public_class, slices
 
 SEEDS = [0, 1, 7, 2**40]
@@ -159,6 +160,13 @@ def test_taking_rows(record, d, x, y):
         assert_same(record._take(rows).label(), y[rows_as_array])
     with pytest.raises(IndexError):
         d._take([7])
+
+
+@pytest.mark.parametrize("limit", [0, 55, 56])
+def test_rows_larger_than_an_element_of_numpy_are_taken(monkeypatch, limit):
+    monkeypatch.setattr(gather, "LARGEST_RUN", limit)
+    whole = np.arange(60).reshape(6, 10)
+    assert_same(dv.View(whole[:, :7])[[3, 0, 3]](), whole[[3, 0, 3], :7])
 
 
 def test_filtering_by_a_mask(record, d, x, y):

@@ -222,8 +222,9 @@ def lined_up(
 ) -> np.ndarray:
     """Return parts of values in memory as rows of a width, which are filled up; none is longer.
 
-    A row is copied with whatever stands beside its part, which takes less time than to take each
-    value by its place.
+    The values lie one after the other, and no row of them is larger than `LARGEST_RUN`.  A row is
+    copied with whatever stands beside its part, which takes less time than to take each value by
+    its place.
 
     >>> lined_up(np.arange(6), np.array([4, 0]), np.array([2, 1]), 3, -1, at_end=False)
     array([[ 4,  5, -1],
@@ -231,11 +232,13 @@ def lined_up(
     """
     first = starts + sizes - width if at_end else starts
     inside = np.maximum(first, 0) if at_end else np.minimum(first, len(values) - width)
-    shape = (len(values) - width + 1, width, *values.shape[1:])
-    steps = (values.strides[0], *values.strides)
-    found: np.ndarray = np.ndarray(shape, values.dtype, values, 0, steps)[inside]
-    rooms = np.arange(width)
-    beside = rooms < (width - sizes)[:, None] if at_end else rooms >= sizes[:, None]
+    step = values[:1].nbytes
+    windows = np.ndarray((len(values) - width + 1,), f"|V{width * step}", values, 0, (step,))
+    rows: np.ndarray = windows[inside].view(values.dtype)
+    found = rows.reshape(len(starts), width, *values.shape[1:])
+    kind = np.min_scalar_type(width)  # of narrow numbers more are compared at a time
+    rooms, ends = np.arange(width, dtype=kind), sizes.astype(kind)[:, None]
+    beside = rooms < kind.type(width) - ends if at_end else rooms >= ends
     for row in (inside != first).nonzero()[0].tolist():  # at an end of the values
         part = slice(starts[row], starts[row] + sizes[row])
         found[row, ~beside[row]] = values[part]

@@ -309,10 +309,15 @@ def columns_of(rows: np.ndarray, columns: Index) -> np.ndarray:
     return read(rows, Index((len(rows), *columns.shape[1:]), columns.maps))
 
 
+LARGEST_RUN = 2**31 - 1
+"""A run of bytes is moved as one element, and none of NumPy's is larger than this."""
+
+
 def _has_solid_rows(array: np.ndarray) -> bool:
     """Whether each row is one run of bytes that can be moved as it is."""
     some = array.size > 0 and array.itemsize > 0 and not array.dtype.hasobject
-    return some and array[:1].flags.c_contiguous
+    first = array[:1]
+    return some and first.flags.c_contiguous and first.nbytes <= LARGEST_RUN
 
 
 def row_taker(

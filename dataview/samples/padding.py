@@ -12,6 +12,7 @@ from dataview.compute import memory_of, rows_of
 from dataview.errors import UndeclaredError, shape_text, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
 from dataview.index.flat import fill_rooms, lined_up
+from dataview.index.gather import LARGEST_RUN
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.gaps import present_in
@@ -169,7 +170,9 @@ class Filling(Part):
         if memory.dtype != dtype or dtype.kind not in NUMBERS or not memory.flags.c_contiguous:
             return None
         starts, sizes = rows.spans()
-        if not 0 < width <= len(memory) or len(sizes) * width > BESIDE * int(sizes.sum()):
+        if not 0 < width <= len(memory) or not 0 < width * memory[:1].nbytes <= LARGEST_RUN:
+            return None
+        if len(sizes) * width > BESIDE * int(sizes.sum()):
             return None
         if padding.cut is not None:
             kept = np.minimum(sizes, width)
