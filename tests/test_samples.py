@@ -134,7 +134,7 @@ def test_names_are_checked():
     for names, error, text in [
         ("xy", TypeError, "lists the names"),
         (("x", "x"), ValueError, "two parts alike"),
-        (("x", "_y"), ValueError, "_y"),
+        (("x", "_y"), TypeError, "write .y."),
         ((1, 2), TypeError, "1"),
     ]:
         with pytest.raises(error, match=text):
