@@ -1,6 +1,7 @@
 """Data in parts: what they are opened as, what is loaded when, partitions, and streams."""
 
 import csv
+import datetime
 import gc
 import itertools
 import json
@@ -14,12 +15,14 @@ import tracemalloc
 from collections import Counter
 from functools import partial
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 
 import dataview as dv
 from children import printed
@@ -1070,18 +1073,62 @@ def test_an_endless_stream_is_pooled_and_stopped():
     assert max(got) < 60
 
 
-def test_codes_of_all_parts_stand_for_the_labels_of_the_first(tmp_path):
+def put_codes(folder, *parts, first=0):
+    for number, texts in enumerate(parts, first):
+        codes = pa.array(texts).dictionary_encode()
+        lists = pa.ListArray.from_arrays(pa.array([0, 0, len(texts)]), codes)
+        table = pa.table({"c": codes, "l": lists, "n": range(len(texts))})
+        pq.write_table(table, folder / f"p-{number}.parquet")
+
+
+def test_codes_of_all_parts_stand_for_the_labels_of_all(tmp_path):
+    put_codes(tmp_path, ["u", "v"], ["v", "u"], ["z", None])
+    for how in ({}, {"manifest": True}, {}):  # the last time as the manifest says
+        d = dv.open(tmp_path, layout="parts", **how)
+        for view in (d, pickle.loads(pickle.dumps(d))):
+            assert view.c().tolist() == [0, 1, 1, 0, 2, -1]
+            assert view.c._labels()().tolist() == ["u", "v", "z"]
+            assert (view.c == "u")()[:4].tolist() == [True, False, False, True]
+            assert [row.tolist() for row in view.l()] == [[], [0, 1], [], [1, 0], [], [2, -1]]
+        for p in range(4):
+            own = dv.open(tmp_path, layout="parts", partition=(p, 4), **how)
+            assert own.c().tolist() == d.c[2 * p : 2 * p + 2]().tolist()
+            assert own.c._labels()().tolist() == ["u", "v", "z"]
+    put_codes(tmp_path, ["w", "z"], first=3)
+    d._refresh()  # labels that are known keep their codes
+    assert d.c[-4:]().tolist() == [2, -1, 3, 2]
+    assert d.c._labels()().tolist() == ["u", "v", "z", "w"]
+
+
+def test_a_manifest_has_no_labels_that_are_no_text(tmp_path):
+    for number in range(2):
+        days = pa.array([datetime.date(2000, 1, 1 + number)]).dictionary_encode()
+        feather.write_feather(pa.table({"d": days}), tmp_path / f"{number}.feather")
+    d = dv.open(tmp_path, layout="parts")
+    assert d.d().tolist() == [0, 1]
+    with pytest.raises(TypeError, match=r"no word for the label datetime\.date.* of 'd'"):
+        dv.open(tmp_path, layout="parts", manifest=True)
+
+
+def test_codes_of_a_stream_of_parts_stand_for_the_labels_of_the_first(tmp_path):
+    system, files = fsspec.filesystem("memory"), {}
     for number, texts in enumerate((["u", "v"], ["v", "u"], ["z", "u"])):
-        table = pa.table({"c": pa.array(texts).dictionary_encode(), "n": range(len(texts))})
-        pq.write_table(table, tmp_path / f"p-{number}.parquet")
-    d = dv.open([tmp_path / f"p-{number}.parquet" for number in range(2)], layout="parts")
-    for view in (d, pickle.loads(pickle.dumps(d))):
-        assert view.c[:4]().tolist() == [0, 1, 1, 0]
-        assert (view.c == "u")()[:4].tolist() == [True, False, False, True]
-    told = r"field 'c' of .*p-2\.parquet has codes of other labels .* \('z' is not among"
-    with pytest.raises(ValueError, match=told):
-        dv.open(tmp_path, layout="parts").c()
-    assert dv.open(tmp_path, layout="parts").n().tolist() == [0, 1] * 3
+        path = tmp_path / f"{number}.feather"
+        feather.write_feather(pa.table({"c": pa.array(texts).dictionary_encode()}), path)
+        files[f"/codes/{number}.feather"] = path.read_bytes()
+    system.pipe(files)
+    dv.cache.set_root(tmp_path / "root")
+    try:
+        stream = dv.open("memory://codes", layout="parts")
+        assert [row.c().item() for row in stream[:4]] == [0, 1, 1, 0]
+        told = r"field 'c' of .*2\.feather has codes of other labels .* \('z' is not.*manifest=True"
+        with pytest.raises(ValueError, match=told):
+            list(stream._loader(6))
+        counted = dv.open("memory://codes", layout="parts", manifest=True)
+        assert counted.c().tolist() == [0, 1, 1, 0, 2, 0]
+    finally:
+        dv.cache.set_root(None)
+        system.rm("/codes", recursive=True)
 
 
 def test_a_broken_manifest_is_made_anew_or_passed_over(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.formats.tables import Column, Kind, Name
 from dataview.plan.fields import Window
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import LABELS, holds_codes, masks_in
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -94,22 +94,36 @@ def metas_of(node: Node) -> dict[Name, Mapping[str, object]]:
 
 def labels_of(node: Node) -> dict[Name, list[object]]:
     """Return what the codes of columns stand for, where that is known."""
-    found = {name: leaf.node.meta.get("labels") for name, leaf in leaves_of(node)}
-    return {name: [*labels] for name, labels in found.items() if isinstance(labels, Sequence)}
+    return {n: [*leaf.node.meta[LABELS]] for n, leaf in leaves_of(node) if holds_codes(leaf.node)}
+
+
+def labels_together(several: Iterable[Mapping[Name, list[object]]]) -> dict[Name, list[object]]:
+    """Return the labels of columns of several parts, each once, those of the first part first.
+
+    >>> labels_together([{("c",): ["b", "a"]}, {}, {("c",): ["a", "d"]}])
+    {('c',): ['b', 'a', 'd']}
+    """
+    found: dict[Name, dict[object, None]] = {}
+    for labels in several:
+        for name, own in labels.items():
+            found.setdefault(name, {}).update(dict.fromkeys(own))
+    return {name: [*own] for name, own in found.items()}
 
 
 def recoded(column: Column, own: list[object], labels: list[object], where: str) -> Column:
     """Return codes of a part as numbers of other labels, or raise if these lack one of them."""
     if own == labels:
         return column
-    unknown = next((label for label in own if label not in labels), None)
-    if unknown is not None or isinstance(column.values, Column):
+    if isinstance(column.values, Column):
+        return column._replace(values=recoded(column.values, own, labels, where))
+    known = {label: number for number, label in enumerate(labels)}
+    unknown = [label for label in own if label not in known]
+    if unknown:
         raise ValueError(
-            f"{where} has codes of other labels than the first part ({unknown!r} is not among "
-            "those), so its codes say something else; dv.open(paths), of a list of the files and "
-            "without layout=, numbers the labels of all"
+            f"{where} has codes of other labels than the first part ({unknown[0]!r} is not among "
+            "those), so its codes say something else; manifest=True numbers the labels of all parts"
         )
-    numbers = np.array([*map(labels.index, own), -1], column.values.dtype)
+    numbers = np.array([*(known[label] for label in own), -1], column.values.dtype)
     return column._replace(values=numbers[column.values])
 
 

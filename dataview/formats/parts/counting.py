@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dataview.errors import warn
 from dataview.formats.contents import NoRows
 from dataview.formats.parts import manifest
-from dataview.formats.parts.columns import kinds_of, rows_in
+from dataview.formats.parts.columns import kinds_of, labels_of, labels_together, rows_in
 from dataview.formats.parts.listing import File, Listing, listed
 from dataview.formats.tables import Kind, Name
 from dataview.plan.node import Node
@@ -72,13 +72,21 @@ class How(NamedTuple):
         return self.schema
 
 
+Labels = Mapping[Name, list[object]]
+"""What the codes of columns stand for."""
+
+
 class Counted(NamedTuple):
-    """Listed parts with how many rows each has, and which of some schemas."""
+    """Listed parts with how many rows each has, and which of some schemas.
+
+    `labels` are what codes stand for in all parts that were looked at.
+    """
 
     listing: Listing
     rows: tuple[int, ...]
     schemas: tuple[Schema, ...]
     which: tuple[int, ...]
+    labels: Labels
 
     def facts(self) -> dict[File, Fact]:
         """Return what is known of each file."""
@@ -104,13 +112,13 @@ def opened_part(how: How, path: str) -> tuple[Node | None, Fact]:
     return node, (rows_in(node), kinds)
 
 
-def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Counted | None:
+def counted(how: How, listing: Listing, known: Counted | None = None) -> Counted | None:
     """Return the rows of parts; None if that would read all, and nobody has asked for it.
 
     `known` is what was found out before, else the manifest is asked: who goes by neither opens all
     parts, so that those elsewhere are not looked at before.
     """
-    noted = _noted(how) if known is None else known
+    noted, labels = _noted(how) if known is None else (known.facts(), known.labels)
     if noted is not None or how.manifest:
         listing = listing.seen(how.reach)
     places = [n for n, file in enumerate(listing.files) if noted is None or file not in noted]
@@ -126,29 +134,37 @@ def counted(how: How, listing: Listing, known: Mapping[File, Fact] | None = None
         )
     paths = [listing.path(number) for number in places]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(lambda path: opened_part(how, path)[1], paths))
-    facts = {**(noted or {}), **{listing.files[n]: f for n, f in zip(places, found, strict=True)}}
-    whole = _together(listing, [facts[file] for file in listing.files])
+        found = list(pool.map(lambda path: _fact_and_labels(how, path), paths))
+    fresh = {listing.files[n]: fact for n, (fact, _) in zip(places, found, strict=True)}
+    facts = {**(noted or {}), **fresh}
+    labels = labels_together([labels, *(own for _, own in found)])
+    whole = _together(listing, [facts[file] for file in listing.files], labels)
     if how.manifest and places:
         manifest.write(how.noted, listing.files, whole[1:], how.format, how.options)
     return whole
 
 
-def _noted(how: How) -> Mapping[File, Fact] | None:
+def _fact_and_labels(how: How, path: str) -> tuple[Fact, Labels]:
+    """Return what a part says of itself, and what its codes stand for."""
+    node, fact = opened_part(how, path)
+    return fact, {} if node is None else labels_of(node)
+
+
+def _noted(how: How) -> tuple[Mapping[File, Fact] | None, Labels]:
     """Return what the manifest says of parts, None if there is none of parts opened so."""
     if how.manifest is False or not os.path.isfile(how.noted):
-        return None
+        return None, {}
     try:
         known = manifest.read(how.noted)
     except manifest.BrokenManifest:
         if how.manifest:  # a new one is made
-            return None
+            return None, {}
         raise
     is_same = (known.format, known.options) == (how.format, dict(how.options))
-    return known.parts if is_same else None
+    return (known.parts, known.labels) if is_same else (None, {})
 
 
-def _together(listing: Listing, facts: Sequence[Fact]) -> Counted:
+def _together(listing: Listing, facts: Sequence[Fact], labels: Labels) -> Counted:
     """Return parts with their rows; parts of one schema share it.
 
     Text without rows does not say what its columns are, so that these are as those of others.
@@ -162,4 +178,5 @@ def _together(listing: Listing, facts: Sequence[Fact]) -> Counted:
         if schema not in schemas:
             schemas.append(schema)
         which.append(schemas.index(schema))
-    return Counted(listing, tuple(rows for rows, _ in facts), tuple(schemas), tuple(which))
+    counts = tuple(rows for rows, _ in facts)
+    return Counted(listing, counts, tuple(schemas), tuple(which), labels)

@@ -145,7 +145,9 @@ class PartsTable(Tables):
         how = self.how._replace(partition=None)
         found = counted(how, how.listed())
         assert found is not None
-        return PartsTable(found, how)
+        table = PartsTable(found, how)
+        table.number_alike({**self.parts[0][0].labels, **found.labels})
+        return table
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
         """Return a column of a part, and perhaps begin to load the part that comes next."""

@@ -37,11 +37,15 @@ class BrokenManifest(ValueError):
 
 
 class Known(NamedTuple):
-    """What a manifest says: the format of the parts, and of each its rows and columns."""
+    """What a manifest says: the format of the parts, and of each its rows and columns.
+
+    `labels` are what codes stand for in all parts.
+    """
 
     format: str
     options: Mapping[str, Any]
     parts: Mapping[File, tuple[int, Schema]]
+    labels: Mapping[Name, list[object]]
 
 
 def place_of(paths: str | Sequence[str], reach: Place) -> str:
@@ -82,7 +86,8 @@ def read(place: str) -> Known:
             File(str(name), int(size), int(time)): (_rows(rows), schemas[which])
             for name, size, time, rows, which in found["parts"]
         }
-        return Known(str(found["format"]), dict(found["options"]), parts)
+        labels = {tuple(name): [*own] for name, own in found.get("labels", ())}
+        return Known(str(found["format"]), dict(found["options"]), parts, labels)
     except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
         raise BrokenManifest(
             f"{from_here(place)} is no manifest of parts, or a broken one; manifest=True makes a "
@@ -93,17 +98,18 @@ def read(place: str) -> Known:
 def write(
     place: str,
     files: Sequence[File],
-    counted: tuple[Sequence[int], Sequence[Schema], Sequence[int]],
+    counted: tuple[Sequence[int], Sequence[Schema], Sequence[int], Mapping[Name, list[object]]],
     format: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Write a manifest: rows by part, schemas, and which of these each part has."""
-    rows, schemas, which = counted
+    """Write a manifest: rows by part, schemas, which of these each part has, and labels."""
+    rows, schemas, which, labels = counted
     told_schemas = [
         [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
     ]
     parts = [[*file, count, number] for file, count, number in zip(files, rows, which, strict=True)]
     told = {"format": format, "options": dict(options), "schemas": told_schemas, "parts": parts}
+    told["labels"] = [[name, _with_words(own, name)] for name, own in labels.items()]
     try:
         text = json.dumps({"version": VERSION, **told})
     except TypeError as error:
@@ -124,6 +130,17 @@ def _written(kind: Kind, name: Name) -> list[Any]:
                 "without manifest="
             )
     return [text, list(kind.shape), kind.depth, kind.has_missing, kind.nature, kind.nothing]
+
+
+def _with_words(labels: list[object], name: Name) -> list[object]:
+    """Return labels, or raise if one of them cannot be written as text."""
+    wrong = [label for label in labels if type(label) not in (str, int, float, bool)]
+    if wrong:
+        raise TypeError(
+            f"a manifest has no word for the label {wrong[0]!r} of {'.'.join(name)!r}; open "
+            "without manifest="
+        )
+    return labels
 
 
 def _kind(dtype: str, shape: Any, depth: Any, has_missing: Any, nature: Any, nothing: Any) -> Kind:

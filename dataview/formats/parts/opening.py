@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dataview.formats.contents import NoRows
-from dataview.formats.parts.counting import Counted, Fact, How, counted, looked_at
-from dataview.formats.parts.listing import File, Listing
+from dataview.formats.parts.counting import Counted, How, counted, looked_at
+from dataview.formats.parts.listing import Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.partition import of_partition
 from dataview.formats.parts.stream import PartSamples, stream_of_parts
@@ -66,12 +66,14 @@ def parts_bytes(given: int | str | None) -> int:
     return KEPT_BYTES if given is None else pool_of(given).size
 
 
-def _opened(how: How, listing: Listing, known: Mapping[File, Fact] | None = None) -> Node:
+def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     """Return the view of listed parts; `known` is what was found out about some before."""
     whole = listing.only(range(len(listing.files))[: how.max_parts])
     share = of_partition(how.partition, len(whole.files))
     is_own = share and not how.manifest
     found = counted(how, whole.only(share) if is_own else whole, known)
+    if found is not None and found.labels and is_own:  # they are numbered in all partitions alike
+        is_own, found = False, counted(how, whole, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":
             raise ValueError(
@@ -97,10 +99,10 @@ def _only(found: Counted, own: Listing) -> Counted:
     """Return some of the parts; where there are none, no rows of the first one."""
     facts = found.facts()
     if not own.files:
-        return Counted(found.listing.only(range(1)), (0,), found.schemas[:1], (0,))
+        return Counted(found.listing.only(range(1)), (0,), found.schemas[:1], (0,), found.labels)
     rows = tuple(facts[file][0] for file in own.files)
     which = tuple(found.schemas.index(facts[file][1]) for file in own.files)
-    return Counted(own, rows, found.schemas, which)
+    return Counted(own, rows, found.schemas, which, found.labels)
 
 
 def refreshed(node: Node) -> Node:
@@ -118,5 +120,5 @@ def refreshed(node: Node) -> Node:
         )
     table = tables.popitem()[1]
     table.how.opening.check()
-    known = table.these.facts() if table.these.listing.is_seen else None
+    known = table.these if table.these.listing.is_seen else None
     return _opened(table.how, table.how.listed(), known)

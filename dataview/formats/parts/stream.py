@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from dataview.formats.parts.ahead import one_ahead
-from dataview.formats.parts.counting import Counted, Fact, How, opened_part
+from dataview.formats.parts.columns import labels_of
+from dataview.formats.parts.counting import Counted, Fact, How, Labels, opened_part
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
@@ -23,22 +24,29 @@ from dataview.sources import shown
 class PartSamples(ClosableSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
 
-    All have the columns of the part `model`.  `first` is the first part, if that was opened.
+    All have the columns of the part `model`, and its `labels`.  `first` is the first part, if that
+    was opened.
     """
 
-    __slots__ = ("fact", "first", "how", "listing", "model")
+    __slots__ = ("fact", "first", "how", "labels", "listing", "model")
     finite = True
     restarts = True
 
     def __init__(
-        self, how: How, listing: Listing, model: File, fact: Fact, first: Node | None = None
+        self,
+        how: How,
+        listing: Listing,
+        model: File,
+        fact: Fact,
+        labels: Labels,
+        first: Node | None = None,
     ) -> None:
         super().__init__(how.opening)
         self.how, self.listing, self.model, self.fact = how, listing, model, fact
-        self.first = first
+        self.labels, self.first = labels, first
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartSamples, (self.how, self.listing, self.model, self.fact)
+        return PartSamples, (self.how, self.listing, self.model, self.fact, self.labels)
 
     def passing(self) -> Generator[Row, None, None]:
         """Return the rows of one part after the other."""
@@ -79,7 +87,7 @@ class PartSamples(ClosableSamples):
         file = self.listing.files[number]
         two = self.listing._replace(files=(self.model, file))
         schemas = (self.fact[1], kinds)
-        table = PartsTable(Counted(two, (0, rows), schemas, (0, 1)), self.how)
+        table = PartsTable(Counted(two, (0, rows), schemas, (0, 1), self.labels), self.how)
         for name, kind in table.kinds.items():
             if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
                 raise ValueError(
@@ -101,11 +109,12 @@ def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
         node = how.open(whole.path(number))  # which says that it has no rows
     is_first = listing.files[:1] == (whole.files[number],)
     model = whole.files[number]
-    samples = PartSamples(how, listing, model, fact, node if is_first else None)
+    labels = labels_of(node)
+    samples = PartSamples(how, listing, model, fact, labels, node if is_first else None)
     if not fact[0] or any(kind.depth for kind in fact[1].values()):
         return Stream(samples)
     schemas = (fact[1],)
     own = whole.only(range(number, number + 1))
-    table = PartsTable(Counted(own, (fact[0],), schemas, (0,)), how)
+    table = PartsTable(Counted(own, (fact[0],), schemas, (0,), labels), how)
     rows = node_of_parts(table, node)
     return Stream(samples, select(rows, parse(0, known_shape(rows))))

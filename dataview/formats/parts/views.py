@@ -8,15 +8,20 @@ from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.tables import column_node, table_node
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Fields
+from dataview.plan.gaps import LABELS
 from dataview.plan.node import Node
 
 
 def node_of_parts(table: PartsTable, like: Node) -> Node:
     """Return the node of all parts; `like` is one of them that was opened."""
-    table.number_alike(labels_of(like))
+    labels = {**labels_of(like), **table.these.labels}
+    table.number_alike(labels)
     if [*table.kinds] != [ROWS]:
         lost = like.fields.unread
-        return described(table_node(table, table.kinds, None, metas_of(like), lost), like.meta)
+        metas = metas_of(like)
+        for name, own in labels.items():
+            metas[name] = {**metas.get(name, {}), LABELS: own}
+        return described(table_node(table, table.kinds, None, metas, lost), like.meta)
     node = described(column_node(table, ROWS, table.kinds[ROWS]), like.meta)
     windows = windows_of(like)
     return with_fields(node, Fields({**node.fields.named, **windows})) if windows else node
