@@ -115,6 +115,8 @@ def test_objects_stay_objects():
         ([["a"], ["b", "d"]], "<pad>", np.array([["a", "<pad>"], ["b", "d"]])),
         ([[], []], 0, np.zeros((2, 0))),
         ([[[1], [2, 3]], [[4]]], 0, np.array([[[1, 0], [2, 3]], [[4, 0], [0, 0]]])),
+        ([[[1], [2, 3]], []], 0, np.array([[[1, 0], [2, 3]], [[0, 0], [0, 0]]])),
+        ([[], [[1], []]], 9, np.array([[[9], [9]], [[1], [9]]])),
         ([3, 4], 7, np.array([3, 4])),
         (
             [{"x": [1], "y": 0}, {"x": [2, 3], "y": 1}],
@@ -140,6 +142,19 @@ def test_objects_stay_objects():
 )
 def test_samples_are_padded(samples, pad, expected):
     same(dv.collate(samples, pad=pad), expected)
+
+
+@pytest.mark.parametrize("pad", [-1, {"n": -1}, {"n": dv.Pad(-1, side="left")}])
+def test_rows_of_rows_are_padded_along_both_axes(pad):
+    values = dv.ragged(dv.ragged([1, 2, 3, 4], lengths=[2, 1, 0, 1]), lengths=[2, 0, 2])
+    d = dv.View(n=values, x=np.arange(3))
+    batch = next(d._loader(3, pad=pad))
+    rows = [[[1, 2], [3, -1]], [[-1, -1], [-1, -1]], [[-1, -1], [4, -1]]]
+    if isinstance(pad, dict) and isinstance(pad["n"], dv.Pad):
+        rows = [[[1, 2], [-1, 3]], [[-1, -1], [-1, -1]], [[-1, -1], [-1, 4]]]
+    assert (batch.n().tolist(), batch.n.dtype) == (rows, np.dtype(int))
+    with pytest.raises(ValueError, match=r"rows of different lengths inside it.*length="):
+        next(d._loader(3, pad={"n": dv.Pad(-1, length=True)}))
 
 
 @pytest.mark.parametrize(("axis", "shape"), [(-1, (2, 2, 3)), (1, (2, 2, 3)), ((0, 1), (2, 2, 3))])
@@ -288,7 +303,7 @@ def test_a_mask_is_never_wrong():
     ragged = [[[1, 2], [3]], [[4]]]
     assert dv.collate(ragged, pad=0).tolist() == [[[1, 2], [3, 0]], [[4, 0], [0, 0]]]
     for asked in ({"mask": True}, {"length": True}):
-        with pytest.raises(ValueError, match="lists of different lengths"):
+        with pytest.raises(ValueError, match="rows of different lengths"):
             dv.collate(ragged, pad=dv.Pad(0, **asked))
     with pytest.raises(TypeError, match="field 'x': a masked array"):
         dv.collate([{"x": np.ma.masked_array([1, 2], [0, 1])}])

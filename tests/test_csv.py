@@ -254,6 +254,8 @@ def test_what_parts_cells_is_found_or_told_by_the_name(tmp_path, way):
         ("a,b\nx,y\n", ["a", "b"]),
         ("a,a\nx,y\n", ["column_1", "column_2"]),
         ("a,a,b\n1,2,3\n", ["a", "a_2", "b"]),
+        ("a,a,a_2,a\n1,2,3,4\n", ["a", "a_3", "a_2", "a_4"]),
+        ("column_2,\n1,2\n", ["column_2", "column_2_2"]),
         ("a,1\nx,2\n", ["column_1", "column_2"]),
         ("a, b \n1,2\n", ["a", "b"]),
         ("a,\n1,2\n", ["a", "column_2"]),

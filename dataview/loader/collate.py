@@ -265,13 +265,16 @@ def _padding(pad: Any, place: _Place) -> Padding:
 
 
 def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
-    """Return a sample as an array; lists of different lengths inside it need a padding."""
+    """Return a sample as an array; rows of different lengths inside it need a padding."""
     if isinstance(sample, np.ma.MaskedArray):
         raise TypeError(f"{place.where}a masked array would lose its mask; fill it first")
     if isinstance(sample, Node):
         return _without_gaps(sample, pad, place)
     try:
-        return np.asarray(sample)
+        found = np.asarray(sample)
+        if pad is None or not _has_rows(found):
+            return found
+        sample = found.tolist()
     except ValueError as error:
         if pad is None or not isinstance(sample, list):
             raise ValueError(
@@ -279,14 +282,20 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
             ) from error
     if pad.length or pad.mask:
         raise ValueError(
-            f"{place.where}a sample is a list of lists of different lengths, which has no one "
-            "length; leave length= and mask= out, or give it as an array"
+            f"{place.where}a sample has rows of different lengths inside it, and so no one length; "
+            "leave length= and mask= out, or give it as an array"
         ) from None
     inner = Pad(pad.value, side=pad.side)
     rows = [_array(part, inner, place) for part in sample]
     filled = _arrays(rows, inner, replace(place, numbers=range(len(rows))))
     assert isinstance(filled, np.ndarray)
     return filled
+
+
+def _has_rows(array: np.ndarray) -> bool:
+    """Whether an array is one of arrays, as lists of lists are that lie behind one another."""
+    is_line = array.dtype == object and array.ndim == 1 and bool(array.size)
+    return is_line and all(isinstance(row, np.ndarray) for row in array)
 
 
 def _there(sample: Any) -> np.ndarray | None:
@@ -320,6 +329,9 @@ def _arrays(
     samples: list[np.ndarray], pad: Pad | None, place: _Place, there: Sequence[Any] = ()
 ) -> Any:
     dtype = _common_dtype(samples, place)
+    if pad is not None:  # an empty list does not say how many axes it has
+        most = max(sample.ndim for sample in samples)
+        samples = [np.empty((0,) * most) if one.shape == (0,) else one for one in samples]
     first = samples[0]
     for number, sample in enumerate(samples):
         if sample.ndim != first.ndim:

@@ -152,10 +152,13 @@ def named(
 ) -> list[str]:
     """Return the names of so many columns, each once; those without one are told by number.
 
-    If one name is lacking, the first column has names of rows, unless all rows end empty.
+    A name that is there again gets a number with which no column has it.  If one name is lacking,
+    the first column has names of rows, unless all rows end empty.
 
     >>> named(["a", "", "a"], 3, "t.csv"), named(["a"], 2, "t.csv"), named(None, 2, "t.csv")
     (['a', 'column_2', 'a_2'], ['row', 'a'], ['column_1', 'column_2'])
+    >>> named(["a", "a", "a_2", "a"], 4, "t.csv")
+    ['a', 'a_3', 'a_2', 'a_4']
     """
     given = list(header or ())
     if given and len(given) == width - 1:
@@ -166,14 +169,18 @@ def named(
             "leaves out lines before the table, header=None says that there are no names, and "
             "short='missing' takes rows with fewer cells"
         )
-    names: dict[str, None] = {}
-    for number in range(width):
-        own = (given[number].strip() if given else "") or f"column_{number + 1}"
-        others = (f"{own}_{count}" for count in itertools.count(2))
-        names[next(one for one in (own, *itertools.islice(others, width)) if one not in names)] = (
-            None
-        )
-    return list(names)
+    told = [name.strip() for name in given] if given else [""] * width
+    names = [name or f"column_{number}" for number, name in enumerate(told, 1)]
+    taken, met = {*names}, dict.fromkeys(names, 0)
+    for place, name in enumerate(names):
+        if met[name]:
+            numbers = itertools.count(met[name] + 1)
+            met[name] = next(number for number in numbers if f"{name}_{number}" not in taken)
+            names[place] = f"{name}_{met[name]}"
+            taken.add(names[place])
+        else:
+            met[name] = 1
+    return names
 
 
 def lengthened(row: list[str], width: int) -> list[str]:
