@@ -26,6 +26,7 @@ from dataview.compute.reductions import (
     mean_part,
     moments_part,
     rounded,
+    sum_of_squares,
     widest,
 )
 from dataview.errors import warn
@@ -49,14 +50,11 @@ def _filled(values: np.ndarray, mask: np.ndarray, fill: Any) -> np.ndarray:
     return found
 
 
-def _sum_by_mask(
-    values: np.ndarray, mask: np.ndarray, axes: Axes, pieces: list[np.ndarray]
-) -> np.ndarray:
+def _sum_by_mask(values: np.ndarray, mask: np.ndarray, axes: Axes) -> np.ndarray:
     """Return the sum of what is present, from a copy in memory that was used before."""
+    pieces: list[np.ndarray] = []
     found = borrow(values.shape, values.dtype.newbyteorder("="), pieces)
-    np.copyto(found, values)
-    np.copyto(found, found.dtype.type(0), where=~mask)
-    total = exact_sum(found, axes)
+    total = exact_sum(_zeroed(values, _bits_of(mask), found), axes)
     give_back(pieces)
     return total
 
@@ -106,7 +104,8 @@ def _tall(block: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray] | None
             if has_gaps:
                 mask = np.equal(part, part, out=marks[: len(part)])
                 counts += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
-                found = _added(_zeroed(part, mask, scratch[: len(part)]), scratch)
+                every = np.negative(mask.view(np.int8), out=mask.view(np.int8))
+                found = _added(_zeroed(part, every, scratch[: len(part)]), scratch)
             else:
                 counts += len(part)
             total += found
@@ -130,15 +129,19 @@ def _added(part: np.ndarray, scratch: np.ndarray) -> np.ndarray:
     return np.add.reduce(part, axis=0, dtype=np.float64)  # type: ignore[no-any-return]
 
 
-def _zeroed(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Return floats with zeros where they are missing: each is kept by a mask of its bits.
+def _bits_of(mask: np.ndarray) -> np.ndarray:
+    """Return integers of which all bits are set where a mask is true, and none elsewhere."""
+    return np.negative(mask.view(np.int8))
 
-    It takes the place of `mask`.
-    """
-    bits = np.dtype(f"i{values.dtype.itemsize}")
-    every = mask.view(np.int8)
-    np.negative(every, out=every)  # all bits are set, or none is
-    np.bitwise_and(values.view(bits), every, out=out.view(bits))
+
+def _zeroed(values: np.ndarray, every: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Return values with zeros where they are missing: `every` has all bits where they are not."""
+    if values.dtype.char in "fd" and values.dtype.isnative:
+        bits = np.dtype(f"i{values.dtype.itemsize}")
+        np.bitwise_and(values.view(bits), every, out=out.view(bits))
+    else:
+        np.copyto(out, values)
+        np.copyto(out, out.dtype.type(0), where=every == 0)
     return out
 
 
@@ -169,7 +172,7 @@ def _sum_part(block: np.ndarray, axes: Axes, first: int) -> State:
         return (tall[0],)
     if _is_whole(block):
         return (exact_sum(block, axes),)
-    return (_sum_by_mask(*_parted(block), axes, []),)
+    return (_sum_by_mask(*_parted(block), axes),)
 
 
 def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
@@ -192,7 +195,7 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
     counts = _count(mask, axes)
-    total = _sum_by_mask(values, mask, axes, [])
+    total = _sum_by_mask(values, mask, axes)
     if values.dtype.kind == "m":  # the sum is exact
         return total, counts, None
     known = values if values is block else np.where(mask, values, np.nan)
@@ -274,24 +277,29 @@ def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
         return np.full(squares.shape, count), near, off, squares
     values, mask = _parted(block)
     least = np.float64 if values.dtype.kind in "biu" else np.float32
-    values = values.astype(np.result_type(values.dtype, least))
+    values = values.astype(np.result_type(values.dtype, least), copy=False)
+    known = np.where(mask, values, np.nan) if block.dtype.names else values
     with np.errstate(all="ignore"):
-        state = _moments(values, mask, axes)
+        state = _moments(known, mask, axes)
         if not np.isfinite(state[3]).all():
-            return _moments(widest(values), mask, axes)
+            return _moments(widest(known), mask, axes)
     return state
 
 
-def _moments(values: np.ndarray, mask: np.ndarray, axes: Axes) -> State:
+def _moments(known: np.ndarray, mask: np.ndarray, axes: Axes) -> State:
+    """Return the moments of numbers that are NaN where they are missing."""
     counts = _count(mask, axes)
     some = np.maximum(counts, 1)
-    mean = _sum_by_mask(values, mask, axes, []) / some
-    common = _common(np.where(mask, values, np.nan), axes, mean, counts)
+    mean = _sum_by_mask(known, mask, axes) / some
+    common = _common(known, axes, mean, counts)
     mean = mean if common is None else np.where(np.isnan(common), mean, common)
-    near = mean.astype(values.dtype)
-    distance = _filled(values - near, mask, 0)
+    near = mean.astype(known.dtype)
+    pieces: list[np.ndarray] = []
+    distance = borrow(known.shape, known.dtype.newbyteorder("="), pieces)
+    _zeroed(np.subtract(known, near, out=distance), _bits_of(mask), distance)
     off = exact_sum(distance, axes) / some
-    squares = exact_sum((distance * np.conj(distance)).real, axes)
+    squares = sum_of_squares(distance, axes)
+    give_back(pieces)
     off = np.where(squares > 0, off, 0)
     spread = np.maximum(squares - counts * (off * np.conj(off)).real, 0)
     return counts, near.astype(mean.dtype), off, spread

@@ -417,8 +417,12 @@ def _refined(block: np.ndarray, axes: Axes, near: np.ndarray, squares: np.ndarra
 
 def _squares(block: np.ndarray, near: np.ndarray, axes: Axes) -> np.ndarray:
     """Return the sum of squared distances from numbers."""
-    distance = block - near
-    if block.dtype.kind == "c":
+    return sum_of_squares(block - near, axes)
+
+
+def sum_of_squares(distance: np.ndarray, axes: Axes) -> np.ndarray:
+    """Return the sum of squares, which take the place of real numbers."""
+    if distance.dtype.kind == "c":
         return exact_sum(_square(distance), axes)
     distance *= distance
     return exact_sum(distance, axes)

@@ -6,6 +6,7 @@ Run it as `python tests/benchmarks/bench_groups.py`.
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 
 import numpy as np
 from timing import comparison, heading, timed
@@ -51,12 +52,19 @@ def print_present() -> None:
     for what, data in {"a tenth is NaN": gaps, "nothing is": a}.items():
         for axis in (0, 1):
             v = dv.View(data)
-            contestants = {
-                "NumPy: nanmean": lambda data=data, axis=axis: np.nanmean(data, axis=axis),
-                "dataview: _nanmean": lambda v=v, axis=axis: v._nanmean(axis=axis)(),
-            }
-            print(heading(f"Means along axis {axis} of {ROWS // 10:,} rows of 10, where {what}"))
-            print(comparison(timed(contestants, rounds=ROUNDS)))
+            for name in ("mean", "var"):
+                contestants = {
+                    f"NumPy: nan{name}": partial(getattr(np, f"nan{name}"), data, axis=axis),
+                    f"dataview: _nan{name}": partial(_found, v, f"_nan{name}", axis),
+                }
+                print(
+                    heading(f"The {name} along axis {axis} of {len(a):,} rows of 10, where {what}")
+                )
+                print(comparison(timed(contestants, rounds=ROUNDS)))
+
+
+def _found(v: dv.View, name: str, axis: int) -> np.ndarray:
+    return getattr(v, name)(axis=axis)()
 
 
 if __name__ == "__main__":
