@@ -1533,3 +1533,41 @@ def test_codes_of_few_scattered_labels_are_their_places(seed):
         codes = dv.View(values)._codes(labels=labels)()
         places = {label: place for place, label in enumerate(labels.tolist())}
         assert codes.tolist() == [places.get(value, -1) for value in values.tolist()]
+
+
+def test_a_code_without_a_label_has_no_column():
+    codes = dv.View(x=np.array([0, -1, 1, 2]), _meta={"x": {"labels": ["a", "b"]}}).x
+    assert codes[:3]._onehot()().tolist() == [[1, 0], [0, 0], [0, 1]]
+    with pytest.raises(ValueError, match=r"the code 2, and the metadata list 2 labels"):
+        codes._onehot()()
+    assert codes[:3]._onehot()[1:]._sum()() == 1 and codes[0]._onehot()().tolist() == [1, 0]
+
+
+def test_objects_without_an_order_are_named_where_rows_are_sorted():
+    d = dv.View(x=np.array([1, "a", 2], object), y=[1, 1, 2])
+    for view, where in ((d._sorted(by="x"), "field 'x'"), (d._sorted(by=["y", "x"]), "field 'x'"),
+                        (d[::-1]._sorted(by="x"), "field 'x'")):  # fmt: skip
+        with pytest.raises(
+            TypeError, match=rf"_sorted by {where}.*'a'.*no order together.*_astype"
+        ):
+            view()
+
+
+def test_rows_are_compared_by_other_data():
+    d = dv.View(x=[1, 2, 3, 4], y=["a", "b", "a", "b"])
+    assert d._drop_duplicates(by=d.x % 2).x().tolist() == [1, 2]
+    assert d._drop_duplicates(by=[d.x > 2, "y"]).x().tolist() == [1, 2, 3, 4]
+    assert d._drop_duplicates(by=np.array([0, 0, 1, 1])).x().tolist() == [1, 3]
+    assert d._drop_duplicates(by=("y",)).x().tolist() == [1, 2]
+    assert d._sorted(by=["y", -d.x]).x().tolist() == [3, 1, 4, 2]
+    with pytest.raises(ValueError, match=r"each of the 4 rows; got the shape \(2,\)"):
+        d._drop_duplicates(by=d.x[:2])
+
+
+def test_each_join_by_a_key_has_a_mask_of_its_own():
+    d = dv.View(id=[1, 2, 9], v=[0, 1, 2])
+    once = d._join(dv.View(id=[1, 2], w=[5, 6]), on="id", missing="mask")
+    twice = once._join(dv.View(id=[9, 2], u=[7, 8]), on="id", missing="mask")
+    assert twice.id_mask().tolist() == [True, True, False]
+    assert twice.id_mask_2().tolist() == [False, True, True]
+    assert twice.u._sum()() == 15 and twice.w._sum()() == 11

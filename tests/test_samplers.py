@@ -451,7 +451,7 @@ def test_b45_a_row_with_several_labels_counts_in_each(form):
 def test_b45_labels_that_make_no_sense():
     d = dv.View(row=np.arange(2), a=["x", "y"], n=[1, 2], image=np.zeros((2, 3, 4)))
     for by, message in [
-        (["a", "n"], "all texts or all numbers"),
+        (["a", "n"], "no order together"),
         ("image", "the labels of each of the 2 rows"),
         ([["x"]], "the labels of each of the 2 rows"),
         ([[], []], "no row has one"),

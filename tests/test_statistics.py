@@ -976,3 +976,17 @@ def test_few_parts_are_held_of_statistics_with_many_values():
         assert tracemalloc.get_traced_memory()[1] < 100e6
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod"])
+@pytest.mark.parametrize("initial", [5, 2.5, True])
+@pytest.mark.parametrize("dtype", [int, float, bool, "i1", "f4", object])
+def test_sums_and_products_begin_with_a_number(kind, initial, dtype):
+    data = (np.arange(12).reshape(4, 3) % 5).astype(dtype)
+    mask = np.arange(4)[:, None] != 2
+    for axis in (None, 0, 1):
+        for how in ({}, {"where": mask}, {"keepdims": True}):
+            found = getattr(dv.View(data), f"_{kind}")(axis, initial=initial, **how)
+            with np.errstate(all="ignore"):
+                expected = getattr(np, kind)(data, axis, initial=initial, **how)
+            assert_same(found(), expected)

@@ -105,6 +105,7 @@ def views():
         "unique": d._unique(counts=True),
         "codes": record.b._codes(),
         "counts_of_codes": asked(labelled.b._counts()),
+        "columns_of_codes": labelled.b._onehot(),
         "decoded": labelled.b._codes(labels=["a"]),
         "given_codes": record.b._codes(labels=[0]),
         "groups": record._select("a", "b")._group(by="b")._mean(),

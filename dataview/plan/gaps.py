@@ -75,7 +75,7 @@ def put_mask(named: dict[str, Any], name: str, mask: Node) -> None:
     """Put the mask of a column beside the columns, under a name that none of them has."""
     if isinstance(named[name], Node):
         named[name] = with_mask(named[name], mask)
-    named[_free_name(f"{name}{MASK}", named)] = noted(mask, name)
+    named[free_name(f"{name}{MASK}", named)] = noted(mask, name)
 
 
 def with_mask(node: Node, mask: Node) -> Node:
@@ -115,7 +115,7 @@ def telling(node: Node) -> Node:
             continue
         if (present := _rows_present(column.node)) is not None:
             mask = column.of(noted(present, name))
-            fields = fields.with_field(_free_name(f"{name}{MASK}", fields), mask)
+            fields = fields.with_field(free_name(f"{name}{MASK}", fields), mask)
     return node if fields is node.fields else with_fields(node, fields)
 
 
@@ -156,7 +156,8 @@ def _is_called_mask(name: str, node: Any) -> bool:
     return node.dtype is not None and node.dtype.kind == "b"
 
 
-def _free_name(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return a name that is not taken: this one, or this one with a number."""
     names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
     return next(one for one in names if one not in taken)
 
@@ -270,7 +271,7 @@ def renamed(fields: Fields, names: Mapping[str, str]) -> Fields:
     changes = dict(names)
     taken = {names.get(name, name) for name in fields if name not in moved}
     for mask, name in moved.items():
-        changes[mask] = _free_name(f"{name}{MASK}", taken)
+        changes[mask] = free_name(f"{name}{MASK}", taken)
         taken.add(changes[mask])
     found = fields.renamed(changes)
     for name, mask in masks.items():
@@ -300,7 +301,7 @@ def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, dict[str, 
             fields = fields.with_field(column, told.of(with_mask(told.node, part)))
         return fields, {name: noted(part, column)}
     if (present := _rows_present(part)) is not None:
-        mask = masks.get(name) or _free_name(f"{name}{MASK}", fields)
+        mask = masks.get(name) or free_name(f"{name}{MASK}", fields)
         return fields, {name: part, mask: noted(present, name)}
     if name not in masks or _has_gaps_of(part, fields.named[name], fields.named[masks[name]]):
         return fields, {name: part}

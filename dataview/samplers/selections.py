@@ -32,7 +32,15 @@ from dataview.plan.photographs import Late, Photograph, RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
-from dataview.tables import MISSING, first_of_each, numbers_of_rows, ranked, rows_where
+from dataview.tables import (
+    MISSING,
+    first_of_each,
+    in_order,
+    name_of,
+    numbers_of_rows,
+    ranked,
+    rows_where,
+)
 
 
 class Cycle:
@@ -131,6 +139,15 @@ class _Ascending(RowNumbers):
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order, and what is missing is last."""
+        try:
+            return self._order(node)
+        except TypeError:
+            for part in node.attached():  # which has no order is looked for only now
+                with in_order(f"_sorted by {name_of(part)}"):
+                    ranked(evaluate(part))
+            raise
+
+    def _order(self, node: Node) -> np.ndarray:
         is_reversed = self.reversed[0]
         keys = [
             key
@@ -237,7 +254,13 @@ class _FirstOfEach(_Chosen):
 
 def without_duplicates(node: Node, keys: Sequence[Node]) -> Late:
     """Return the first row of each combination of keys."""
-    length_for(node, "_drop_duplicates")
+    count = length_for(node, "_drop_duplicates")
+    for key in keys:
+        if key.count != count:
+            raise ValueError(
+                "_drop_duplicates takes by= the name of a field, or data with a value for each of "
+                f"the {count} rows; got the shape {key.shape}"
+            )
     return _chosen(node, _FirstOfEach(record({str(n): key for n, key in enumerate(keys)}, 0)))
 
 

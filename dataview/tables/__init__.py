@@ -3,7 +3,7 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.coding import MISSING, by_code
+from dataview.tables.coding import MISSING, by_code, in_order, name_of
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
 from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
@@ -16,6 +16,7 @@ from dataview.tables.labels import (
     found_later,
     in_labels,
     labels_of,
+    only_labelled,
     with_found_labels,
     with_labels,
 )
@@ -42,13 +43,16 @@ __all__ = [
     "found_later",
     "in_dates",
     "in_labels",
+    "in_order",
     "joined",
     "known",
     "labels_of",
     "labels_of_rows",
     "listed",
     "mask_of",
+    "name_of",
     "numbers_of_rows",
+    "only_labelled",
     "ranked",
     "rows_where",
     "whole_rows",

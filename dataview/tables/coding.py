@@ -67,9 +67,7 @@ class NoOrder(TypeError):
 def _no_order(*arrays: np.ndarray) -> NoOrder:
     kinds = {type(value): value for array in arrays for value in array.reshape(-1)[::-1].tolist()}
     listed = " and ".join(f"{kind.__name__} ({value!r})" for kind, value in kinds.items())
-    return NoOrder(
-        f"{listed} have no order together, which labels need; d.x._astype('T') makes texts of all"
-    )
+    return NoOrder(f"{listed} have no order together; d.x._astype('T') makes texts of all")
 
 
 @contextlib.contextmanager

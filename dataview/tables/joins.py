@@ -16,6 +16,7 @@ from dataview.plan.concat import concat
 from dataview.plan.gaps import (
     MASK,
     NO_LABEL,
+    free_name,
     holds_codes,
     masks_in,
     noted,
@@ -61,7 +62,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
     if missing == "mask":
         if masks_in(node.fields).get(ours) == mask and there["left"] is not None:
             del own[mask]  # the key's gaps get a mask of another name
-        found[mask] = noted(partner, None)
+        found[free_name(mask, own)] = noted(partner, None)
     twice = [name for name in found if name in own]
     if twice:
         raise ValueError(

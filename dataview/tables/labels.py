@@ -342,6 +342,28 @@ class Decoding(Part):
         return found
 
 
+class _Checking(Part):
+    """The step that refuses codes without a label."""
+
+    __slots__ = ("count",)
+    parts = ()
+    title: ClassVar[str] = "codes with labels"
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return these rows."""
+        return checked_codes(evaluate(rows_of(node.node, numbers)), self.count)
+
+
+def only_labelled(codes: Node, count: int) -> Node:
+    """Return codes of so many labels such that one without a label is an error when it is read."""
+    shape = known_shape(codes)
+    return Mapped(codes, _Checking(count), (), shape, known_dtype(codes)) if shape else codes
+
+
 def checked_codes(codes: np.ndarray, count: int) -> np.ndarray:
     """Return codes, or raise if there is one without a label."""
     if codes.size and (codes.min() < MISSING or codes.max() >= count):

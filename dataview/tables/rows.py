@@ -26,10 +26,7 @@ def ranked(
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]), array([1, 2]))
     """
     known = None if present is None or present.all() else present & is_present(values)
-    try:
-        found, codes, counts = _ranked(values if known is None else values[known])
-    except TypeError as error:
-        raise TypeError(f"labels are all texts or all numbers, to have an order: {error}") from None
+    found, codes, counts = _ranked(values if known is None else values[known])
     if known is not None:
         places, codes = codes, np.full(len(values), len(found))
         codes[known] = places

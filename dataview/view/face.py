@@ -280,6 +280,14 @@ def unwrapped(value: Any) -> Any:
     return in_parts(value)
 
 
+def keys_by(view: Any, by: Any) -> list[Node]:
+    """Return what rows are compared by: fields or other data, one or several, or the rows."""
+    is_list = isinstance(by, (list, tuple)) and by
+    several = is_list and all(isinstance(one, (str, BaseView)) for one in by)
+    keys = by if several else [view if by is None else by]
+    return [node_from(view._field(one) if isinstance(one, str) else one) for one in keys]
+
+
 def data_of(value: Any) -> Any:
     """Return what a view is made of, with the nodes of the views in it, in a list of them, too."""
     if type(value) is list and value and isinstance(value[0], BaseView):

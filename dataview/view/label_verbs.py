@@ -20,6 +20,7 @@ from dataview.view.face import (
     argument,
     asked,
     evaluated,
+    keys_by,
     like,
     names_in,
     node_from,
@@ -84,6 +85,7 @@ class LabelVerbs(BaseView):
         later = tables.found_later(known)
         if later is None:
             count = known.shape[0] if known.shape else len(evaluate(known))
+            node = tables.only_labelled(node, count) if codes is self else node
             return like(self, _one_hot(node, count, dtype))
         none = _one_hot(node, 0, dtype)
         return like(self, Late(none, _one_hot, (node, later, dtype), axis=-1))
@@ -132,7 +134,7 @@ class LabelVerbs(BaseView):
         `on` names the key, or the key on each side; without it the key is the only field that both
         sides have. A key that `other` lacks is an error; with
         `missing="mask"` its row is missing in the fields of `other`, and a field `<key>_mask` is
-        true for the rows that have a partner.
+        true for the rows that have a partner (`<key>_mask_2` if there is a mask already).
 
         >>> import dataview as dv
         >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])
@@ -142,8 +144,10 @@ class LabelVerbs(BaseView):
         """
         return like(self, tables.joined(node_of(self), node_from(other), on, missing))
 
-    def _drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
+    def _drop_duplicates(self, by: Any = None) -> Self:
         """Return the first row of each value, or of each combination of fields.
+
+        `by` is the name of a field, other data with a value for each row, or a list of these.
 
         These are the first ones in the data as they are now; they are looked for when they, or how
         many they are, are first needed.
@@ -152,10 +156,9 @@ class LabelVerbs(BaseView):
         >>> dv.View(np.array([3, 1, 3, 2, 1]))._drop_duplicates()()
         array([3, 1, 2])
         """
-        node = node_of(self)
-        names = (by,) if isinstance(by, str) else by
-        parts = [cast(Any, self)._field(name) for name in names or cast(Any, self)._fields()]
-        return like(self, samplers.without_duplicates(node, [*map(node_of, parts or [self])]))
+        is_named = by is not None and not (isinstance(by, (list, tuple)) and not by)
+        keys = keys_by(self, by if is_named else cast(Any, self)._fields() or None)
+        return like(self, samplers.without_duplicates(node_of(self), keys))
 
     def _drop(self, *names: str | Sequence[str]) -> Self:
         """Return the record without these fields; a list of names is accepted, too.

@@ -13,7 +13,16 @@ from dataview import batches, loader, samplers, samples, spaces
 from dataview.errors import explained
 from dataview.plan.node import Node
 from dataview.view import face
-from dataview.view.face import BaseView, evaluated, like, node_from, node_of, on_its_own, viewed
+from dataview.view.face import (
+    BaseView,
+    evaluated,
+    keys_by,
+    like,
+    node_from,
+    node_of,
+    on_its_own,
+    viewed,
+)
 
 
 class RowVerbs(BaseView):
@@ -50,9 +59,7 @@ class RowVerbs(BaseView):
         >>> d._sorted(by="x").y(), d._sorted(by="x", reverse=True).y()
         (array(['b', 'c', 'a'], dtype='<U1'), array(['a', 'c', 'b'], dtype='<U1'))
         """
-        names = by if isinstance(by, (list, tuple)) and _are_names(by) else [by]
-        keys = [node_from(_column(self, name)) for name in names]
-        return like(self, samplers.sorted_by(node_of(self), keys, reverse))
+        return like(self, samplers.sorted_by(node_of(self), keys_by(self, by), reverse))
 
     def _filter(self, condition: Any) -> Self:
         """Return the rows where a mask is true, or the samples that a function accepts.
@@ -271,7 +278,3 @@ def _labels(view: Any, by: Any) -> np.ndarray:
 def _column(view: Any, by: Any) -> Any:
     """Return what to sort or split by: a field, a view or array, or the rows themselves."""
     return view if by is None else view._field(by) if isinstance(by, str) else by
-
-
-def _are_names(by: Sequence[Any]) -> bool:
-    return bool(by) and all(isinstance(name, str) for name in by)

@@ -33,18 +33,34 @@ class StatisticVerbs(BaseView):
 
     __slots__ = ()
 
-    def _sum(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
+    def _sum(
+        self,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """Return the sum over some axes; it is lazy, and keeps its value once it was computed.
+
+        `initial` is added to it.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
         array([4, 6])
         """
-        return _reduced(self, "sum", axis, keepdims, where)
+        return _begun(self, "sum", axis, keepdims, initial, where)
 
-    def _prod(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return the product over some axes."""
-        return _reduced(self, "prod", axis, keepdims, where)
+    def _prod(
+        self,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
+        """Return the product over some axes, of the elements and of `initial`."""
+        return _begun(self, "prod", axis, keepdims, initial, where)
 
     def _mean(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
         """Return the mean over some axes, exact to the last digits for any number of rows."""
@@ -280,10 +296,15 @@ def _reduced(
 
 def _extreme(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, where: Any) -> _Some:
     """Return an extreme of the elements where a mask is true, and of an initial value."""
+    if initial is None and where is not None and where is not True:
+        raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
+    return _begun(view, kind, axis, keepdims, initial, where)
+
+
+def _begun(view: _Some, kind: str, axis: Any, keepdims: bool, initial: Any, where: Any) -> _Some:
+    """Return a statistic of the elements where a mask is true, and of an initial value."""
     if initial is None:
-        if where is not None and where is not True:
-            raise ValueError(f"{kind} of no elements has no value, so where= needs initial=")
-        return _reduced(view, kind, axis, keepdims)
+        return _reduced(view, kind, axis, keepdims, where)
     how = {"axis": axis, "keepdims": keepdims, "initial": initial}
     if where is None or where is True:
         return like(view, asked(partial(reduction_from, kind, **how), node_of(view)))
