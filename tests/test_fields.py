@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import operator
 import pickle
 import re
 
@@ -875,8 +877,17 @@ def test_metadata_is_immutable_and_no_part_of_equality(x, d):
     named = d._with_meta(name="boxes", version=2)
     assert dict(named._meta) == {"name": "boxes", "version": 2}
     assert dict(d._meta) == {}
-    with pytest.raises(TypeError):
-        named._meta["name"] = "other"
+    for meta in (named._meta, d._meta, pickle.loads(pickle.dumps(named))._meta):
+        for change in (
+            lambda meta=meta: operator.setitem(meta, "name", "other"),
+            lambda meta=meta: operator.delitem(meta, "name"),
+            lambda meta=meta: operator.ior(meta, {"a": 1}),
+            lambda meta=meta: meta.update(a=1),
+            lambda meta=meta: meta.setdefault("a", 1),
+        ):
+            with pytest.raises(TypeError, match=r"not changed in place; view\._with_meta\("):
+                change()
+    assert copy.deepcopy(named._meta) == pickle.loads(pickle.dumps(named._meta)) == named._meta
     assert named == d
     assert dict(named._with_meta(version=3)._meta) == {"name": "boxes", "version": 3}
 

@@ -316,6 +316,31 @@ def test_a_name_without_a_known_suffix_is_refused(tmp_path):
     for name in ("a.xyz", "a", "a.zarr.zip"):
         with pytest.raises(ValueError, match=r"views are saved as \.npy, \.npz, \.h5"):
             dv.View(X)._save(tmp_path / name)
+    for make in (dv.View(X)._save, lambda path: dv.open(path, "w", shape=3)):
+        with pytest.raises(ValueError, match="at the path of a file or a folder; got ''"):
+            make("")
+
+
+@pytest.mark.parametrize("name", ["a.h5/", "a.npy/", "a.npz//", "a.csv/", "a.parquet/", "b.zarr/"])
+def test_a_file_has_no_slash_behind_its_name(tmp_path, name):
+    x, path = np.arange(3), f"{tmp_path}/{name}"
+    if name == "b.zarr/":
+        dv.View(x)._save(path)
+        assert_same(dv.open(path)(), x)
+        return
+    with pytest.raises(ValueError, match=r"ends as the path of a folder.*leave out the '/', or"):
+        dv.View(x)._save(path)
+    assert os.listdir(tmp_path) == []
+    dv.View(x=x)._save(path, format="folder")
+    assert_same(dv.open(path).x(), x)
+
+
+def test_a_new_file_has_no_slash_behind_its_name(tmp_path):
+    with pytest.raises(ValueError, match=r"ends as the path of a folder"):
+        dv.open(f"{tmp_path}/a.npy/", "w", shape=(3,))
+    dv.View(X)._save(tmp_path / "a.npy")
+    with pytest.raises(FileNotFoundError, match=r"a\.npy' is a file, whose path does not end"):
+        dv.open(f"{tmp_path}/a.npy/")
 
 
 def test_a_name_that_ends_as_a_folder_or_is_to_have_parts_is_one(tmp_path):
@@ -620,6 +645,38 @@ def test_some_fields_of_a_file_do_not_replace_it(tmp_path, name, options, some):
     renamed = dv.open(path)._rename(x="first")
     renamed._save(path)
     assert dv.open(path)._fields() == ("first", "y", "part")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.tsv.gz", "a.jsonl", "a.parquet", "a.feather", "a.arrow"]
+)
+def test_some_columns_of_a_table_do_not_replace_it(tmp_path, name):
+    path, other = tmp_path / name, tmp_path / f"other-{name}"
+    whole = dv.View(x=np.arange(3.0), y=["a", "b", "c"], z=dv.View([1, 2, 3])._astype("i8"))
+    whole._save(path)
+    table = dv.open(path)
+    for some, lost in [
+        (table["x", "y"], "z"),
+        (table._drop("x"), "x"),
+        (dv.View(x=table.x * 2, y=table.y), "z"),
+    ]:
+        with pytest.raises(ValueError, match=rf": {lost} would be lost; save to another path"):
+            some._save(path)
+    assert dv.open(path)().tolist() == whole().tolist()
+    table["x", "y"]._save(other)  # another file, also if it has others
+    whole._save(other)
+    table["x", "y"]._save(other)
+    assert dv.open(other)._fields() == ("x", "y")
+    dv.open(path)._rename(z="third")[1:]._save(path)
+    assert dv.open(path)._fields() == ("x", "y", "third")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_table_whose_gaps_are_filled_replaces_its_file(tmp_path, name):
+    dv.View(x=[1, 2, 3], x_mask=[True, False, True], y=[1, 2, 3])._save(tmp_path / name)
+    table = dv.open(tmp_path / name)
+    dv.View(x=table.x._fillna(0), y=table.y)._save(tmp_path / name)
+    assert dv.open(tmp_path / name)().tolist() == [(1, 1), (0, 2), (3, 3)]
 
 
 def test_a_statistic_is_of_the_file_as_it_was(tmp_path):

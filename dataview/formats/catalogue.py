@@ -380,6 +380,8 @@ def _why_missing(path: str) -> str:
     told = os.strerror(errno.ENOENT)
     if not os.path.isfile(file):
         return told
+    if not any(inside):
+        return f"{told}: {file!r} is a file, whose path does not end with '/'"
     return f"{told}; what is inside of a file are its fields: dv.open({file!r}){chained(inside)}"
 
 

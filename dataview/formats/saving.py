@@ -16,6 +16,7 @@ from dataview.formats.arrays import H5pySource, PackedSource, ZarrSource
 from dataview.formats.catalogue import FORMATS, recover, saved_as
 from dataview.formats.field_tree import Described, Leaf, described
 from dataview.formats.handles import claimed, is_claimed
+from dataview.formats.tables import ColumnSource
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.passes import Passes, chunk_of, without_streams
 from dataview.index import is_integer
@@ -41,11 +42,10 @@ def save(
     progress: Any = None,
 ) -> None:
     """Write a node to a file or a folder, which appears or is replaced once all is written."""
-    check_local(os.fsdecode(path))
-    target = os.path.abspath(os.fsdecode(path))
-    if format is None and _is_of_folder(os.fsdecode(path), rows_per_part):
-        format = "folder"
-    name, writer = saved_as(target, format)
+    given = os.fsdecode(path)
+    check_local(given)
+    target = os.path.abspath(given)
+    name, writer = _format_of(given, format, rows_per_part)
     options = compression, chunks, rows_per_part
     _check_options(name, writer, *options)
     check_ends(node, "saving")
@@ -69,14 +69,35 @@ def save(
             claim.release()
 
 
+def _format_of(
+    path: str, format: str | None, rows_per_part: int | None = None
+) -> tuple[str, Writer]:
+    """Return the format in which a path is saved, and its writer."""
+    if not path:
+        raise ValueError("a view is saved at the path of a file or a folder; got ''")
+    if format is None and _is_of_folder(path, rows_per_part):
+        format = "folder"
+    name, writer = saved_as(os.path.abspath(path), format)
+    if _ends_as_folder(path) and not writer.makes_folder:
+        raise ValueError(
+            f"{path!r} ends as the path of a folder does, and {writer.title} is one file; leave "
+            f"out the {path[-1]!r}, or save with format='folder'"
+        )
+    return name, writer
+
+
+def _ends_as_folder(path: str) -> bool:
+    return path.endswith(("/", os.sep))
+
+
 def _is_of_folder(path: str, rows_per_part: int | None) -> bool:
     """Whether a path without a suffix is one of a folder: it ends as one, or is to have parts.
 
     >>> _is_of_folder("data/", None), _is_of_folder("data", 100), _is_of_folder("data", None)
     (True, True, False)
     """
-    ends = path.endswith(("/", os.sep))
-    return os.path.splitext(os.path.abspath(path))[1] == "" and (ends or rows_per_part is not None)
+    has_suffix = os.path.splitext(os.path.abspath(path))[1] != ""
+    return not has_suffix and (_ends_as_folder(path) or rows_per_part is not None)
 
 
 def created(
@@ -89,9 +110,7 @@ def created(
     """Make a file of zeros, which appears or is replaced, and open it to be written."""
     check_local(path)
     place = os.path.abspath(path)
-    if format is None and _is_of_folder(path, None):
-        format = "folder"
-    name, writer = saved_as(place, format)
+    name, writer = _format_of(path, format)
     if not writer.takes_zeros:
         raise ValueError(
             f"{path}: a file of the format {name!r} is written whole, by _save, and cannot be "
@@ -308,12 +327,13 @@ def _check_not_read(node: Node, target: str, name: str) -> None:
 
 def _check_keeps(node: Node, target: str, name: str, leaves: Sequence[Leaf]) -> None:
     """Raise if some fields of a file would replace it, and the others be lost."""
-    place, row = os.path.realpath(target), FORMATS[name]
+    place = os.path.realpath(target)
     sources = [part.source.root for part in below([node], Part.held) if isinstance(part, Stored)]
-    if row.is_table or not any(_lies_in(source, place) for source in sources):
+    if not any(_lies_in(source, place) for source in sources):
         return
     kept = {leaf.name for leaf in leaves}
-    there = [leaf.name for leaf in described(row.open(target, "r")).leaves]
+    own = described(FORMATS[name].open(target, "r")).leaves
+    there = [leaf.name for leaf in own if MASK_OF not in leaf.node.meta]  # gaps may be filled
     lost = [name for name in dict.fromkeys(there) if name not in kept]
     if lost and len({*there}) > len(kept):
         raise ValueError(
@@ -324,15 +344,16 @@ def _check_keeps(node: Node, target: str, name: str, leaves: Sequence[Leaf]) -> 
 
 def _lies_in(source: Source, place: str) -> bool:
     """Whether an array is in a file, or in a file of a folder."""
+    path: Any = source.path
     if isinstance(source, H5pySource):
         path = source.place[0]
     elif isinstance(source, PackedSource):
         path = source.zip
-    elif source.path is None:
+    elif isinstance(source, ColumnSource):
+        path = source.table.path
+    if not path:
         return False
-    else:
-        path = os.fsdecode(source.path)
-    return f"{os.path.realpath(path)}{os.sep}".startswith(place + os.sep)
+    return f"{os.path.realpath(os.fsdecode(path))}{os.sep}".startswith(place + os.sep)
 
 
 def _check_whole(node: Node) -> None:

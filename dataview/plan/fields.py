@@ -32,7 +32,31 @@ from dataview.index.keys import slice_text
 
 Positions: TypeAlias = "int | range | np.ndarray"
 Select: TypeAlias = Callable[[Any, Index], Any]
-NO_META: Mapping[str, Any] = MappingProxyType({})
+
+
+class Meta(dict[str, Any]):
+    """Metadata, which nobody changes where they are: views share them.
+
+    >>> Meta(unit="mm")["unit"] = "m"
+    Traceback (most recent call last):
+    TypeError: metadata are not changed in place; view._with_meta(unit='mm') makes a view with more
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "metadata are not changed in place; view._with_meta(unit='mm') makes a view with more"
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Meta, (dict(self),)
+
+
+NO_META: Mapping[str, Any] = Meta()
 
 
 class Unread(str):
@@ -184,7 +208,7 @@ def _unflattened(flat: list[Any]) -> Fields:
 
 def read_only_meta(meta: dict[str, Any]) -> Mapping[str, Any]:
     """Return metadata as a mapping that cannot be changed."""
-    return MappingProxyType(meta) if meta else NO_META
+    return Meta(meta) if meta else NO_META
 
 
 COMPUTED: dict[str, Callable[[Any, np.dtype[Any], bool], Any]] = {}

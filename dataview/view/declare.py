@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from dataview.plan.fields import (
     check_declared,
     check_name,
     lay_window,
+    read_only_meta,
 )
 from dataview.plan.gaps import copied_rows, knowing, present_in, replacing, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
@@ -275,7 +275,7 @@ def with_meta(node: Node, meta: Mapping[str, Mapping[str, Any]]) -> Node:
                 "_meta= has what is known of each field, {name: {...}}, and of the whole under the "
                 f"name ''; for {name!r} it got {items!r}"
             )
-        kept = MappingProxyType(_plain_meta(node, name, items))
+        kept = read_only_meta(_plain_meta(node, name, items))
         if not name:
             node = node.replaced(meta=kept)
             continue

@@ -1,7 +1,7 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import TABLE_META
-from dataview.formats.tables.column_nodes import column_node, table_node
+from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
@@ -19,6 +19,7 @@ __all__ = [
     "TABLE_META",
     "TABLE_SUFFIXES",
     "Column",
+    "ColumnSource",
     "Kind",
     "Name",
     "Table",

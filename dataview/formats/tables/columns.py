@@ -112,6 +112,8 @@ class Table(ABC):
     kept_bytes = 32 << 20
     names: tuple[Name, ...] = ()
     part_rows: tuple[int, ...] = ()
+    path = ""
+    """The file that has the columns, if it is one."""
 
     def __init__(self, title: str, starts: np.ndarray) -> None:
         self.title, self.starts = title, starts

@@ -178,6 +178,7 @@ class CsvTable(Table):
     def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
         super().__init__(parser.file.name, found.starts)
         self.parser, self.asked, self.found = parser, asked, found
+        self.path = parser.file.path
         if found.places[-1] > self.kept_bytes:
             self.kept_bytes = KEPT_OF_LARGE
         self.fields = _fields(found.seen, asked)

@@ -99,6 +99,7 @@ class JsonTable(Table):
         told: FileState | None = None,
     ) -> None:
         self.rows_settled, self.form = rows_settled, form
+        self.path = path
         self.raw = TextFile(path, claim, told=told)
         self.settled = 0
         groups = LineGroups(self.raw.begin)

@@ -82,6 +82,7 @@ class Writer(NamedTuple):
     """Whether it holds one array, without a description."""
     takes_zeros: bool = True
     """Whether a file of zeros can be made, to be filled later."""
+    makes_folder: bool = False
 
 
 # --- NumPy's own ---------------------------------------------------------------------------------
@@ -386,10 +387,17 @@ def _compressors(version: int, name: str | None) -> dict[str, Any]:
 WRITERS = {
     "npy": Writer("an .npy file", _write_npy, _in_npy, is_array=True),
     "npz": Writer("an .npz file", _write_npz, _in_npy, ("none", "gzip"), takes_zeros=False),
-    "folder": Writer("a folder of .npy files", _write_folder, _in_npy, has_parts=True),
+    "folder": Writer(
+        "a folder of .npy files", _write_folder, _in_npy, has_parts=True, makes_folder=True
+    ),
     "hdf5": Writer("an HDF5 file", _write_hdf5, _in_hdf5, ("none", "gzip", "lzf"), has_chunks=True),
     "zarr": Writer(
-        "a zarr folder", _write_zarr, _in_zarr, ("none", "gzip", "zstd", "blosc"), has_chunks=True
+        "a zarr folder",
+        _write_zarr,
+        _in_zarr,
+        ("none", "gzip", "zstd", "blosc"),
+        has_chunks=True,
+        makes_folder=True,
     ),
 }
 """How the formats are written, by the names that they have in the table of formats."""
