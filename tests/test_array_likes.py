@@ -451,11 +451,11 @@ def test_a_dataset_that_was_resized_is_said_so(x, file, dtype):
         view[2:5],
         view[[0, 4]],
         view[5],
+        view[:2],
         view[::-2, 1:],
     ):
         with pytest.raises(ValueError, match=r"\(6, 4\).* now has \(3, 4\)"):
             use()
-    assert_same(view[:2](), x[:2].astype(dtype))
     dataset.resize((9, 4))
     assert_same(view[:3](), x[:3].astype(dtype))
 
@@ -478,8 +478,9 @@ def asked(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("mode", "each"), [("r", ["[]"]), ("r+", [])])
-def test_a_batch_costs_one_question_to_hdf5(x, tmp_path, asked, mode, each):
+# What h5py remembers of a file that is only read costs little; else it asks HDF5 each time.
+@pytest.mark.parametrize(("mode", "each"), [("r", ["shape", "[]"]), ("r+", [])])
+def test_a_batch_asks_h5py_for_little(x, tmp_path, asked, mode, each):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=x, chunks=(2, 2))
     with dv.open(tmp_path / "a.h5", mode) as d:

@@ -250,7 +250,6 @@ class ArrayLike(Source):
         key = self._key(asked, shape)
         found = self._as_array(self._slab(key))
         if found.shape != shape:
-            self._check_shape()
             raise ValueError(
                 f"the data ({self.title}) gave the shape {found.shape} for the key {key}, which "
                 f"selects {shape} of {self.shape}; its [] has to take slices as NumPy does"

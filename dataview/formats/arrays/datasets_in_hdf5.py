@@ -80,7 +80,10 @@ class H5pySource(ArrayLike):
             found = self._read_quickly(index, memo)
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        return self._by_slabs(index) if found is None else found
+        if found is not None:
+            return found
+        self._check_shape()
+        return self._by_slabs(index)
 
     def _read_quickly(self, index: Index, memo: Memo) -> np.ndarray | None:
         """Return what the index selects; None if h5py's `[]` has to give it, or is as quick."""
@@ -90,7 +93,8 @@ class H5pySource(ArrayLike):
         slab = slab_of(index) if self.writable or REUSED in memo else None
         if slab is None or self.numbers is None:
             return None
-        return self.numbers.read(slab, memo).reshape(index.shape)
+        found = self.numbers.read(slab, memo)
+        return None if found is None else found.reshape(index.shape)
 
     def _raw_file(self, plain: PlainData) -> RawFile | None:
         """Return the file open past HDF5; it stays so with a file that was opened by its name."""
@@ -190,16 +194,12 @@ class H5pySource(ArrayLike):
             return self._elements(key)
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        except (IndexError, TypeError, ValueError):
-            self._check_shape()
-            raise
 
     def _elements(self, key: Any) -> Any:
         return self.array[key]
 
     def _unreadable(self, error: Exception) -> OSError:
         """Return an error with the name of the dataset: HDF5 says what is broken, and not where."""
-        self._check_shape()
         return OSError(f"{self.title} cannot be read: {shortened(str(error))}")
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:

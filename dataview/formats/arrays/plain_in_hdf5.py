@@ -91,15 +91,21 @@ class Numbers(NamedTuple):
     """A dataset of numbers, and what HDF5 calls them in memory."""
 
     dataset: Any
+    shape: tuple[int, ...]
     dtype: np.dtype[Any]
     kind: Any
     spaces: Any
 
-    def read(self, slab: Sequence[slice], memo: Memo) -> np.ndarray:
-        """Return a slab, in memory that was used before if that may be."""
+    def read(self, slab: Sequence[slice], memo: Memo) -> np.ndarray | None:
+        """Return a slab, in memory that was used before if that may be.
+
+        None is returned if the dataset has another shape by now.
+        """
+        place = self.dataset.get_space()
+        if place.shape != self.shape:
+            return None
         lengths = tuple(part.stop - part.start for part in slab)
         found = borrow(lengths, self.dtype, memo.get(REUSED))
-        place = self.dataset.get_space()
         place.select_hyperslab(tuple(part.start for part in slab), lengths)
         self.dataset.read(self.spaces.create_simple(lengths), place, found, self.kind)
         return found
@@ -112,4 +118,4 @@ def numbers(dataset: Any) -> Numbers | None:
     if not dataset.shape or not isinstance(dataset.id.get_type(), plain):
         return None
     kind = h5py.h5t.py_create(dataset.dtype)
-    return Numbers(dataset.id, np.dtype(dataset.dtype.str), kind, h5py.h5s)
+    return Numbers(dataset.id, dataset.shape, np.dtype(dataset.dtype.str), kind, h5py.h5s)
