@@ -15,7 +15,7 @@ from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.tables import MISSING, checked_codes, labels_of, labels_of_rows, listed
+from dataview.tables import checked_codes, labels_of, labels_of_rows, listed, without_gaps
 
 
 class RowsOf:
@@ -134,8 +134,8 @@ class Labels(Column):
         values, present, labels = super().find(node), present_in(node), labels_of(node)
         there = None if present is None else evaluate(present)
         if labels is not None:
-            codes = values if there is None else np.where(there, values, MISSING)
-            return labels.table().take(checked_codes(codes, len(labels.array())))
+            codes = checked_codes(without_gaps(values, there), len(labels.array()))
+            return labels.table().take(codes)
         if there is not None and not there.all():
             values = values.astype(object)
             values[~there] = None

@@ -3,7 +3,7 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.coding import MISSING, by_code, in_order, name_of
+from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
 from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.groups import Grouped
@@ -58,4 +58,5 @@ __all__ = [
     "whole_rows",
     "with_found_labels",
     "with_labels",
+    "without_gaps",
 ]  # fmt: skip

@@ -103,6 +103,36 @@ def as_list(values: np.ndarray) -> list[Any]:
     return [*values] if values.dtype.kind in "mM" else values.tolist()
 
 
+def labelled(
+    values: np.ndarray, there: np.ndarray | None = None, are_codes: bool = False
+) -> np.ndarray:
+    """Return which rows have a label, by their values and by a mask, if there is one.
+
+    >>> labelled(np.array([2.5, np.nan, 0.5]), np.array([True, True, False]))
+    array([ True, False, False])
+    """
+    found: np.ndarray = values != MISSING if are_codes else is_present(values)
+    return found if there is None else found & there
+
+
+def without_gaps(codes: np.ndarray, there: np.ndarray | None) -> np.ndarray:
+    """Return codes, but that of what is missing where a mask says so."""
+    return codes if there is None else np.where(there, codes, MISSING)
+
+
+def check_known(
+    codes: np.ndarray, known: np.ndarray, values: np.ndarray, rows: Any, when: str
+) -> None:
+    """Raise if a row with a label has no code: it was written after the labels were found."""
+    unknown = known & (codes == MISSING)
+    if unknown.any():
+        place = tuple(np.argwhere(unknown)[0].tolist())
+        raise ValueError(
+            f"row {rows[place[0]]} holds {told(values[place])}, which was not among the labels "
+            f"when {when}"
+        )
+
+
 def by_code(codes: np.ndarray, count: int) -> np.ndarray:
     """Return the rows in the order of their codes, of which there are so many; -1 is the first.
 

@@ -28,11 +28,11 @@ from dataview.plan.gaps import (
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Mapped, Record, known_dtype, known_shape
 from dataview.plan.node import Node, Part
-from dataview.plan.operations import is_present, may_be_missing, nothing_in
+from dataview.plan.operations import nothing_in
 from dataview.plan.photographs import RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, coder, in_order
+from dataview.tables.coding import MISSING, coder, in_order, labelled, without_gaps
 from dataview.tables.labels import BLOCK, check_comparable, in_labels
 from dataview.tables.unique import counted
 
@@ -181,11 +181,9 @@ class Lookup(RowNumbers):
             for name in (f"left{MASK}", f"right{MASK}")
         )
         keys = np.asarray(evaluate(right))
-        known = is_present(keys) if may_be_missing(keys.dtype) else None
-        if right_there is not None:
-            there = np.asarray(evaluate(right_there))
-            known = there if known is None else known & there
-        rows = None if known is None else np.flatnonzero(known)
+        there = None if right_there is None else np.asarray(evaluate(right_there))
+        known = labelled(keys, there)
+        rows = None if known.all() else np.flatnonzero(known)
         keys = keys if rows is None else keys[rows]  # a missing key is nobody's partner
         where = " and ".join(map(repr, self.names))
         with in_order(f"the keys {where} of _join"):
@@ -199,7 +197,7 @@ class Lookup(RowNumbers):
             with in_order(f"the keys {where} of _join"):
                 found = code(values)
             if left_there is not None:
-                found = np.where(evaluate(select(left_there, parse(part, shape))), found, MISSING)
+                found = without_gaps(found, evaluate(select(left_there, parse(part, shape))))
             out[part] = found
             if self.is_complete and (found == MISSING).any():
                 place = int(np.argmax(found == MISSING))

@@ -20,10 +20,18 @@ from dataview.plan.fields import check_declared
 from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
-from dataview.tables.coding import MISSING, Code, classes, coder, in_order, told
+from dataview.tables.coding import (
+    MISSING,
+    Code,
+    check_known,
+    classes,
+    coder,
+    in_order,
+    labelled,
+    without_gaps,
+)
 from dataview.tables.labels import checked_codes, labels_of
 from dataview.tables.unique import Counted, counted, in_records, merged
 
@@ -280,11 +288,11 @@ def _labels_of(key: Key, wholly: bool) -> Counted:
         return counted(values, wholly)
 
     values, counts = merged(count, blocks_of(key.node), np.empty(0, known_dtype(key.node)))
+    there = labelled(values, are_codes=known is not None)
     if known is None:
-        present = is_present(values)
-        return values[present], counts[present]
+        return values[there], counts[there]
     own = known.array()
-    there = checked_codes(values, len(own)) != MISSING
+    checked_codes(values, len(own))
     labels, places = classes(own[values[there]])
     return labels, np.bincount(places, counts[there], len(labels)).astype(np.int64)
 
@@ -359,11 +367,12 @@ class Numbering:
         if codes is values and key.mask is None:  # each is its own number, so none is missing
             return codes
         there = None if key.mask is None else read(key.mask, rows)
-        if there is not None:
-            codes = np.where(there, codes, MISSING)
+        codes = without_gaps(codes, there)
         if not len(codes) or codes.min() > MISSING:
             return codes
-        _check_known(key, codes, values, there, rows.start)
+        known = labelled(values, there, labels_of(key.node) is not None)
+        when = "the groups were made; make them anew with _group"
+        check_known(codes, known, values, range(rows.start, rows.stop), when)
         return np.where(codes == MISSING, size - 1, codes) if self._gaps else codes
 
     def _with(self, found: np.ndarray | None, codes: np.ndarray, size: int) -> np.ndarray:
@@ -381,24 +390,6 @@ def _code_of(key: Key, labels: np.ndarray) -> Code:
     own = known.array()
     ranks = np.append(coder(labels)(own), MISSING)
     return lambda codes: ranks[checked_codes(codes, len(own))]
-
-
-def _check_known(
-    key: Key, codes: np.ndarray, values: np.ndarray, there: np.ndarray | None, start: int
-) -> None:
-    """Raise if a value has no number that is not missing: it was written after the groups."""
-    unknown = codes == MISSING
-    if labels_of(key.node) is not None:
-        unknown = unknown & (values != MISSING)
-    unknown &= is_present(values)
-    if there is not None:
-        unknown &= there
-    if unknown.any():
-        place = int(np.argmax(unknown))
-        raise ValueError(
-            f"row {start + place} holds {told(values[place])}, which was not among the labels when "
-            "the groups were made; make them anew with _group"
-        )
 
 
 def numbering(node: Node, groups: Found) -> Callable[[slice], np.ndarray]:

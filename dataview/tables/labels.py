@@ -19,7 +19,6 @@ from dataview.plan.gaps import LABELS, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
-from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
@@ -27,12 +26,14 @@ from dataview.tables.coding import (
     MISSING,
     Code,
     as_list,
+    check_known,
     classes,
     coder,
     family_of,
     in_order,
+    labelled,
     name_of,
-    told,
+    without_gaps,
 )
 from dataview.tables.unique import Table, Values, count_values, in_records
 
@@ -133,9 +134,12 @@ class Coding(Part):
             values = evaluate(part)
             with in_order(f"labels= of _codes of {name_of(node.node)}"):
                 found = code(values)
-            codes = out[start : start + BLOCK] = without_gaps(found, part)
-            if self.strict:
-                _check_known(codes, values, part, some)
+            present = present_in(part)
+            there = None if present is None else evaluate(present)
+            codes = out[start : start + BLOCK] = without_gaps(found, there)
+            if self.strict and (codes == MISSING).any():
+                when = "_codes() was asked for; ask for it again, or give labels="
+                check_known(codes, labelled(values, there), values, some, when)
 
         run_blocks(put, list(range(0, len(numbers), BLOCK)))
         return out
@@ -156,28 +160,6 @@ def rows_of(node: Node, numbers: np.ndarray) -> Node:
     """Return rows of a node by their numbers, without its fields."""
     index = axis_index(known_shape(node), numbers_map(numbers, 0), len(numbers), 0)
     return select(node, index, fields=NO_FIELDS)
-
-
-def without_gaps(codes: np.ndarray, node: Node) -> np.ndarray:
-    """Return the codes of a node's values, but that of what is missing where a mask says so."""
-    present = present_in(node)
-    return codes if present is None else np.where(evaluate(present), codes, MISSING)
-
-
-def _check_known(codes: np.ndarray, values: np.ndarray, node: Node, numbers: np.ndarray) -> None:
-    unknown = codes == MISSING
-    if not unknown.any():
-        return
-    unknown &= is_present(values)
-    if (present := present_in(node)) is not None:
-        unknown &= evaluate(present)
-    if not unknown.any():
-        return
-    place = tuple(np.argwhere(unknown)[0].tolist())
-    raise ValueError(
-        f"row {numbers[place[0]]} holds {told(values[place])}, which was not among the labels when "
-        "_codes() was asked for; ask for it again, or give labels="
-    )
 
 
 # --- codes whose labels are known --------------------------------------------------------------
