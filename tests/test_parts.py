@@ -28,6 +28,7 @@ import dataview as dv
 from children import printed
 from dataview.formats import layouts
 from dataview.formats.parts import loaded
+from dataview.formats.texts.csv import CsvTable
 from dataview.plan.walk import below
 from dataview.view.face import node_of
 from oracle import accepted_chains, assert_same, check_same, examples, follow
@@ -934,6 +935,29 @@ def test_of_a_stream_of_parts_those_columns_are_read_that_are_asked_for(tmp_path
     assert d.a._sum()() == sum(range(78))
     assert [batch.a().sum() for batch in d._minibatches(78)] == [sum(range(78))]
     assert sorted(asked) == [(str(part), ("a",)) for part in (0, 0, 1, 1, 3, 3, 4, 4)]
+
+
+def test_batches_of_several_parts_open_each_part_once(tmp_path, openings):
+    folder = put_csv(tmp_path / "c", range(0, 13, 2))
+    d = dv.open(folder, layout="parts")
+    for opened in (6, 6, 6):  # the first one was opened with the folder
+        assert [batch.a().tolist() for batch in d._loader(7)] == [[*range(7)], [*range(7, 12)]]
+        assert openings.counts() == [1] * opened
+
+
+def test_the_columns_of_a_part_are_read_in_one_pass(tmp_path, monkeypatch):
+    d = dv.open(put_csv(tmp_path / "c"), layout="parts")
+    assert sum(len(batch) for batch in d._loader(20)) == 78  # which tells what is asked for
+    asked = []
+    before = CsvTable.read
+
+    def read(table, names, first, stop):
+        asked.append(sorted(names))
+        return before(table, names, first, stop)
+
+    monkeypatch.setattr(CsvTable, "read", read)
+    assert sum(len(batch) for batch in d._loader(20)) == 78
+    assert asked == [[("a",), ("b",)]] * 4
 
 
 def test_a_row_of_a_stream_of_parts_is_read_after_others_have_come(tmp_path):

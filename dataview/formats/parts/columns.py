@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate_all
 from dataview.formats.tables import Column, Kind, Name
 from dataview.plan.fields import Window
 from dataview.plan.gaps import LABELS, holds_codes, masks_in
@@ -69,14 +69,26 @@ def rows_in(node: Node) -> int:
     return int(first.count)
 
 
-def column_of(leaf: Leaf) -> Column:
-    """Return all of a column, in memory."""
-    present = None if leaf.mask is None else evaluate(leaf.mask)
-    node = leaf.node
-    if not isinstance(node, Ragged):
-        return Column(np.asarray(evaluate(node)), present)
-    rows = node.relaid()
-    return Column(column_of(Leaf(rows.values)), present, np.asarray(rows.layout.offsets))
+def columns_of(leaves: Sequence[Leaf]) -> list[Column]:
+    """Return all of some columns, in memory; they are read together."""
+    found, plain = [], []
+    for node, mask in leaves:
+        offsets = []
+        while isinstance(node, Ragged):
+            rows = node.relaid()
+            node, own = rows.values, np.asarray(rows.layout.offsets)
+            offsets.append(own)
+        found.append(offsets)
+        plain += [node] if mask is None else [node, mask]
+    arrays = iter(evaluate_all(plain))
+    columns = []
+    for leaf, offsets in zip(leaves, found, strict=True):
+        values = Column(np.asarray(next(arrays)))
+        present = None if leaf.mask is None else next(arrays)
+        for own in reversed(offsets):
+            values = Column(values, None, own)
+        columns.append(values._replace(present=present))
+    return columns
 
 
 def no_rows(kind: Kind) -> Column:

@@ -14,7 +14,7 @@ import numpy as np
 from dataview.formats.handles import close
 from dataview.formats.parts.ahead import Ahead
 from dataview.formats.parts.columns import (
-    column_of,
+    columns_of,
     kind_of,
     labels_of,
     leaves_of,
@@ -57,7 +57,7 @@ class PartFile(Table):
                     f"{shown(self.path)} has changed since its rows were counted; open the folder "
                     "again"
                 )
-        found = {name: column_of(leaves[name]) for name in names}
+        found = dict(zip(names, columns_of([leaves[name] for name in names]), strict=True))
         own = labels_of(node) if self.labels else {}
         for name in names & self.labels.keys():
             where = f"field {'.'.join(name)!r} of {shown(self.path)}"
@@ -175,7 +175,7 @@ class PartsTable(Tables):
             for name in names:
                 if self.how.opening.closed:
                     return
-                super().column(name, part, part + 1)
+                super().column(name, part, part + 1, names)
         except MemoryError:
             raise
         except (Exception, KeyboardInterrupt):  # Ctrl-C ended a thread that read the part for both

@@ -20,6 +20,9 @@ from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream
 from dataview.sources import shown
 
+MOST_UNREAD = 16
+"""So many parts stay open in the first pass, until a batch of their rows tells what is read."""
+
 
 class PartSamples(ClosableSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
@@ -28,7 +31,7 @@ class PartSamples(ClosableSamples):
     was opened.
     """
 
-    __slots__ = ("fact", "first", "how", "labels", "listing", "model")
+    __slots__ = ("asked", "fact", "first", "how", "labels", "listing", "model")
     finite = True
     restarts = True
 
@@ -44,29 +47,38 @@ class PartSamples(ClosableSamples):
         super().__init__(how.opening)
         self.how, self.listing, self.model, self.fact = how, listing, model, fact
         self.labels, self.first = labels, first
+        self.asked: set[Name] = set()
+        """The columns that the latest pass was asked for."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PartSamples, (self.how, self.listing, self.model, self.fact, self.labels)
 
     def passing(self) -> Generator[Row, None, None]:
         """Return the rows of one part after the other."""
-        asked: set[Name] = set()
-        calls = [partial(self.loaded, number, asked) for number in range(len(self.listing.files))]
+        likely, asked = self.asked, set[Name]()
+        self.asked = asked
+        files = range(len(self.listing.files))
+        calls = [partial(self.loaded, number, asked, likely) for number in files]
         largest = max((file.size for file in self.listing.files), default=0)
         is_roomy = 2 * largest <= self.how.kept_bytes
-        for part in one_ahead(calls) if is_roomy else (call() for call in calls):
+        loaded = one_ahead(calls) if is_roomy else (call() for call in calls)
+        for place, part in enumerate(loaded):
             self.how.opening.check()
             if part is None:
                 continue
             table, node = part
             for number in range(table.these.rows[1]):
                 yield Row(node, number)
-            table.parts[1][0].let_go()
+            if asked or likely or place >= MOST_UNREAD:  # else its rows are still to be read
+                table.parts[1][0].let_go()
 
-    def loaded(self, number: int, asked: set[Name]) -> tuple[PartsTable, Node] | None:
+    def loaded(
+        self, number: int, asked: set[Name], likely: set[Name]
+    ) -> tuple[PartsTable, Node] | None:
         """Return a part, of which those columns are in memory that were asked of another one.
 
-        Later parts get `asked` with what was asked of this one.  None stands for no rows.
+        Later parts get `asked` with what was asked of this one; before anything was asked, what is
+        `likely` is loaded.  None stands for no rows.
         """
         self.how.opening.check()
         path = self.listing.path(number)
@@ -78,7 +90,7 @@ class PartSamples(ClosableSamples):
         table.parts[1][0].is_opened(node)
         table.asked = asked
         rows_of_part = node_of_parts(table, node)
-        table.load(1, [name for name in table.names if name in asked])
+        table.load(1, [name for name in table.names if name in (asked or likely)])
         return table, rows_of_part
 
     def table(self, number: int, fact: Fact) -> PartsTable:
