@@ -932,6 +932,81 @@ def test_rows_written_at_once_are_as_through_a_plan(dtype, key, form):
         assert_same(found, expected)
 
 
+RECORDS = {
+    "mapping": {"x": 5, "y": np.arange(2.0)},
+    "another order": {"y": 1.5, "x": 300},
+    "tuple": (7, np.ones((2, 2))),
+    "an array of rows": (np.arange(2), 1),
+    "a list": {"x": [1, 2], "y": 0},
+    "a fraction": {"x": 2.5, "y": 1},
+    "a wrong shape": {"x": 1, "y": np.ones(3)},
+    "a field less": {"x": 1},
+    "a field more": {"x": 1, "y": 2, "z": 3},
+    "too short": (1,),
+    "a number": 3,
+    "rows": np.s_[2:4],
+    "a row": 3,
+    "all rows": np.s_[:],
+}
+RECORDS_OF_VIEWS = ("rows", "a row", "all rows")
+
+
+@pytest.mark.parametrize("key", [0, -1, np.s_[1:3], np.s_[::-2], np.s_[3:1], [3, 1]], ids=str)
+@pytest.mark.parametrize("form", ["whole", "part", "turned", "read-only", "beside", "of columns"])
+@pytest.mark.parametrize("name", RECORDS)
+def test_rows_of_records_written_at_once_are_as_through_a_plan(name, form, key):
+    def made():
+        x, y = np.arange(6), np.arange(12.0).reshape(6, 2)
+        d = dv.View(x=x, y=y)
+        forms = {
+            "whole": d,
+            "part": d[1:5],
+            "turned": d[::-1],
+            "read-only": d._readonly(),
+            "beside": dv.View(x=x[:5], y=y[1:]),  # of the same memory as what is written
+            "of columns": dv.View(np.zeros(6, [("x", int), ("y", float, (2,))])),
+        }
+        return d, forms[form]
+
+    def outcome(write):
+        d, v = made()
+        value = RECORDS[name]
+        if name in RECORDS_OF_VIEWS:
+            value = d[value]
+        _, error = attempt(lambda v: write(v, key, value), v)
+        arrays = [part() for view in (d, v) for part in (view.x, view.y)]
+        return arrays, type(error), str(error).partition(" (in View")[0]
+
+    found, *error = outcome(operator.setitem)
+    expected, *refusal = outcome(as_an_expression_would)
+    assert error == refusal
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
+def test_fields_of_one_memory_are_written_at_once_from_what_was_there():
+    a = np.arange(12.0).reshape(6, 2)
+    d = dv.View(x=a[:4], y=a[2:])
+    d[1] = {"x": a[3], "y": a[1]}
+    assert a[[1, 3]].tolist() == [[6, 7], [2, 3]]
+    d[0:2] = d[2:4]
+    assert a.tolist() == [[4, 5], [2, 3], [8, 9], [10, 11], [8, 9], [10, 11]]
+
+
+def test_rows_of_records_written_at_once_are_told_and_photographed():
+    d = dv.View(x=np.arange(4), y=np.arange(4.0))
+    cached = (d.x * 2)._cached(1 << 20)
+    for change, x, y in [
+        (lambda: operator.setitem(d, 0, {"x": 5, "y": 2}), 6, 6),
+        (lambda: operator.setitem(d, 1, d[0]), 11, 8),
+        (lambda: operator.setitem(d, [2, 3], (1, 1)), 15, 9),
+    ]:
+        asked, total, _ = d.x._sum(), d.y._sum(), cached()
+        change()
+        assert (asked(), total()) == (x, y)
+        assert_same(cached(), d.x() * 2)
+
+
 def test_rows_written_at_once_are_told_and_photographed():
     a = np.arange(6.0).reshape(3, 2)
     v = dv.View(a)

@@ -22,6 +22,7 @@ from dataview.compute import (
     overwrite,
     settle,
 )
+from dataview.index import Computed
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
@@ -118,9 +119,11 @@ def _assign(change: Change) -> None:
 
 
 def _is_sure(change: Change) -> bool:
-    """Whether an array is written to a box of memory, which cannot fail midway."""
+    """Whether an array is written to known places in memory, which cannot fail midway."""
     memory = change.source.memory
-    return memory is not None and memory.flags.writeable and change.where.is_box
+    if memory is None or not memory.flags.writeable:
+        return False
+    return not any(isinstance(map_, Computed) for map_ in change.where.maps)
 
 
 def _assign_each(changes: Sequence[Change]) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an array in memory, written from numbers, arrays or other rows, without a plan for each.
+"""Rows of arrays in memory, written from numbers, arrays or other rows, without a plan for each.
 
 Such writes come by the thousand, in loops.  What takes more than NumPy's own assignment is left to
 `write`: each function here returns whether it has written.
@@ -6,16 +6,17 @@ Such writes come by the thousand, in loops.  What takes more than NumPy's own as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dataview.compute import LatePlace, changing, memory_of
 from dataview.index import Index, compose, identity, parse
+from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
-from dataview.plan.kinds import Select, Stored
+from dataview.plan.kinds import Record, Select, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.values import cast
 from dataview.write import runs
@@ -24,37 +25,55 @@ from dataview.write.spots import Spot
 NUMBERS = frozenset((int, float, bool, complex))
 
 
+_Parts: TypeAlias = "list[tuple[Node, np.ndarray, Any, np.ndarray]]"
+"""Nodes of which rows are written, memory with these rows, their place in it, and their values."""
+
+
 def write_rows(node: Node, key: Any, value: Any) -> bool:
-    """Write a number or an array to what a key selects: rows, or a basic key on more axes."""
-    memory = _memory_to_write(node)
-    if memory is None or not _is_plain(value) or runs.is_within_statement():
+    """Write a number or an array to what a key selects: rows, or a basic key on more axes.
+
+    Rows of a record take a mapping or a tuple of such values.
+    """
+    pairs = _in_fields(node, value)
+    if not pairs or runs.is_within_statement():
         return False
-    fitting = cast(value, memory.dtype)
-    if fitting.ndim and fitting.shape != _shape_at(memory, key):
-        return False
-    _put(node, key, memory, fitting)
-    return True
+    parts: _Parts = []
+    for target, given in pairs:
+        memory = _memory_to_write(target)
+        if memory is None or not _is_plain(given):
+            return False
+        fitting = cast(given, memory.dtype)
+        if fitting.ndim and fitting.shape != _shape_at(memory, key):
+            return False
+        parts.append((target, memory, _whole_key(key), fitting))
+    return _put(parts, key)
 
 
 def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs.Built) -> bool:
     """Write rows of one node, all of it if there is no key, to those of another."""
-    memory = _memory_to_write(node)
-    given = memory_of(value) if _is_of_memory(value) and not value.has_gaps else None
-    if memory is None or given is None or given.dtype != memory.dtype:
-        return False
-    part = memory[key, ...]
-    rows = given if value_key is None else given[value_key, ...]
-    if part.shape != rows.shape or part.size >= sizes.streamed_elements:
+    pairs = _in_fields(node, value)
+    parts: _Parts = []
+    for target, source in pairs:
+        memory = _memory_to_write(target)
+        given = memory_of(source) if _is_of_memory(source) and not source.has_gaps else None
+        if memory is None or given is None or given.dtype != memory.dtype:
+            return False
+        there = memory[key, ...]
+        rows = given if value_key is None else given[value_key, ...]
+        if there.shape != rows.shape or there.size >= sizes.streamed_elements:
+            return False
+        parts.append((target, there, ..., rows))
+    if not parts:
         return False
     member = runs.Member(
-        [_spot(node, key)],
-        [_spot(value, value_key)],
+        [_spot(target, key) for target, _ in pairs],
+        [_spot(source, value_key) for _, source in pairs],
         built.is_part,
-        lambda: [part.copy()],
+        lambda: [there.copy() for _, there, _, _ in parts],
     )
     runs.begin(member, built)
-    member.keep(part.nbytes)
-    _put(node, key, memory, rows)
+    member.keep(sum([there.nbytes for _, there, _, _ in parts]))
+    _put(parts, key)
     member.done()
     return True
 
@@ -64,14 +83,13 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
     memory = _memory_to_write(node)
     if memory is None or not _is_plain(other):
         return False
-    part = memory[key, ...]
-    is_alike = type(other) in NUMBERS or other.shape == part.shape
-    if not is_alike or part.size >= sizes.streamed_elements or runs.is_within_statement():
+    there = memory[key, ...]
+    is_alike = type(other) in NUMBERS or other.shape == there.shape
+    if not is_alike or there.size >= sizes.streamed_elements or runs.is_within_statement():
         return False
-    result = np.empty(part.shape, part.dtype)
-    ufunc(part, other, out=result)
-    _put(node, key, memory, result)
-    return True
+    result = np.empty(there.shape, there.dtype)
+    ufunc(there, other, out=result)
+    return _put([(node, memory, _whole_key(key), result)], key)
 
 
 def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
@@ -84,14 +102,23 @@ def _whole_key(key: Any) -> tuple[Any, ...]:
     return (*key, ...) if type(key) is tuple else (key, ...)
 
 
-def _put(node: Node, key: Any, memory: np.ndarray, value: np.ndarray) -> None:
+def _put(parts: _Parts, key: Any) -> bool:
+    """Write the values of some parts, all of them, and return True."""
     runs.clock[0] += 1
-    with changing(partial(_places, node, key)):
-        memory[_whole_key(key)] = value
+    with changing(partial(_places, parts, key)):
+        if len(parts) == 1:
+            ((_, memory, where, value),) = parts
+            memory[where] = value
+            return True
+        values = [value.copy() for *_, value in parts]  # they may lie where another is written
+        with held_interrupt():
+            for (_, memory, where, _), value in zip(parts, values, strict=True):
+                memory[where] = value
+    return True
 
 
-def _places(node: Node, key: Any) -> list[LatePlace]:
-    return [LatePlace(_stored(node).source, _where(node, key))]
+def _places(parts: _Parts, key: Any) -> list[LatePlace]:
+    return [LatePlace(_stored(node).source, _where(node, key)) for node, _, _, _ in parts]
 
 
 def _spot(node: Any, key: Any) -> Spot:
@@ -110,6 +137,31 @@ def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
 
 
 # --- what can be written so ---------------------------------------------------------------------
+
+
+def _in_fields(node: Any, value: Any) -> Sequence[tuple[Node, Any]]:
+    """Return the arrays whose rows are written, those of a record's fields, each with its value.
+
+    There are none if the fields do not follow the rows, or the value has others.
+    """
+    if type(node) is not Record:
+        return ((node, value),)
+    parts = _row_fields(node)
+    if type(value) is Record:
+        value = _row_fields(value)
+    elif type(value) is tuple and len(value) == len(parts):
+        value = dict(zip(parts, value, strict=True))
+    if node.are_columns or type(value) is not dict or value.keys() != parts.keys():
+        return ()
+    return [(part, value[name]) for name, part in parts.items()]
+
+
+def _row_fields(node: Record) -> dict[str, Node]:
+    """Return the fields of a record whose rows are its own, none if there are others."""
+    parts = members(node)
+    if len(parts) < len(node.fields.named) or not all(p.follows_rows for p in parts.values()):
+        return {}
+    return {name: part.node for name, part in parts.items()}
 
 
 def _is_of_memory(node: Any) -> bool:

@@ -34,6 +34,7 @@ ONE_ROW = statements(
     "rows by number: ``v[[3]] = row``",
     "a joined view: ``c[3] = row``",
     "a record: ``r[3] = both``",
+    "a record, from another row: ``r[3] = r[5]``",
     "with statistics of other data pending: ``p[3] = 1.0``",
     "with a statistic of other rows pending: ``q[3] = 1.0``",
 )
