@@ -1,7 +1,9 @@
 """Statistics without what is missing, statistics of some elements, and missing values filled."""
 
 import json
+import math
 import sqlite3
+import statistics
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -298,11 +300,11 @@ def test_times_leave_out_nat_in_extremes():
     assert dv.View(days)._nanargmin()() == np.nanargmin(days)
 
 
-def test_objects_are_left_to_numpy():
-    objects = np.array([1, 2.5], object)
+def test_sums_of_objects_leave_out_nan():
+    objects = np.array([1, np.nan, 2.5], object)
+    assert dv.View(objects)._nansum()() == np.nansum(dv.View(objects)) == 3.5
     with pytest.raises(TypeError, match=r"np.nansum\(view\)"):
-        dv.View(objects)._nansum()
-    assert np.nansum(dv.View(objects)) == 3.5
+        dv.View(np.array(["a"], "T"))._nansum()
 
 
 def test_nan_statistics_read_once_together():
@@ -897,3 +899,41 @@ def test_a_mask_is_checked_also_where_a_column_has_gaps(kind, mask):
     assert str(errors[0])[:6] == "where=" and type(errors[0]) is type(errors[1])
     if mask != [True, False]:
         assert str(errors[0]) == str(errors[1])
+
+
+EXACT = [[Decimal("1.5"), None], [Decimal(3), Decimal(2)], [None, Decimal(4)], [None, None]]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("part_bytes", [1 << 23, 8])
+def test_statistics_of_decimals_leave_out_none(axis, told, part_bytes):
+    values = np.array(EXACT, object)
+    columns = {None: [values.reshape(-1)], 0: list(values.T), 1: list(values)}[axis]
+    there = [[one for one in column if one is not None] for column in columns]
+    with sizes.set(part_bytes=part_bytes):
+        view = dv.View(values)
+
+        def asked(kind, *, ddof=0):
+            how = {"ddof": ddof} if ddof else {}
+            if told and axis is None:  # a column that has a mask
+                mask = np.array([one is not None for one in values.reshape(-1)])
+                meta = {"x_mask": {"mask_of": "x"}}
+                d = dv.View(x=values.reshape(-1), x_mask=mask, _meta=meta)
+                return [getattr(d.x, f"_{kind}")(axis, **how)()]
+            found = getattr(view, f"_nan{kind}")(axis, **how)()
+            return [found] if axis is None else found.tolist()
+
+        assert asked("sum") == [sum(ones) for ones in there]
+        assert asked("prod") == [math.prod(ones) for ones in there]
+        for found, ones in zip(asked("mean"), there, strict=True):
+            assert found == statistics.mean(ones) if ones else np.isnan(found)
+        for found, ones in zip(asked("var"), there, strict=True):
+            assert found == statistics.pvariance(ones) if ones else np.isnan(found)
+        for found, ones in zip(asked("var", ddof=1), there, strict=True):
+            assert found == statistics.variance(ones) if len(ones) > 1 else np.isnan(found)
+        for found, ones in zip(asked("std"), there, strict=True):
+            assert found == statistics.pvariance(ones).sqrt() if ones else np.isnan(found)
+        if axis != 1:
+            assert asked("min") == [min(ones) for ones in there]
+            assert asked("max") == [max(ones) for ones in there]

@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.compute.asked import kind_for, median_of_all, of_all, of_array, of_ragged
 from dataview.compute.quantiles import rows_at
-from dataview.compute.reductions import result_dtype
+from dataview.compute.reductions import AVERAGES, result_dtype
 from dataview.compute.statistics import lock, pending, row_axis, take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
@@ -22,7 +22,7 @@ from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Evaluate, Node
-from dataview.plan.operations import NumpyFunction, may_be_missing, nothing_in
+from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
@@ -50,7 +50,8 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
     if isinstance(node, Ragged) and node.leaf().has_gaps:
         return _of_rows_with_gaps(kind, node, axis, keepdims, options)
-    present = known_in(node) if may_lack(node) else None
+    leaves_out = kind.startswith("nan") and node.dtype == object and not isinstance(node, Ragged)
+    present = known_in(node) if leaves_out or may_lack(node) else None
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
     if kind == "quantile":
@@ -60,12 +61,35 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     if kind in _PAIRED:
         (pairs,) = elementwise(NumpyFunction("paired"), (node, present))
         return of_array(kind, pairs, axis, keepdims, options)
+    if dtype.kind == "O" and kind in AVERAGES:
+        return _average_of_objects(kind, node, present, axis, keepdims, **options)
     if dtype.kind not in _KINDS.get(kind, "biufcmO"):  # objects have None and are left to NumPy
         return of_all(kind, node, axis, keepdims, options)
     data, paired = _without_others(kind, node, present)
     if paired is None:
         return of_all(kind, data, axis, keepdims, options)
     return of_array(paired, data, axis, keepdims, options)
+
+
+def _average_of_objects(
+    kind: str, node: Node, present: Node, axis: Any, keepdims: bool, ddof: int = 0
+) -> Node:
+    """Return a mean, or a deviation from it, of the objects that are present, such as Decimals."""
+    data, _ = _without_others("sum", node, present)
+    if kind != "mean":
+        mean = _average_of_objects("mean", node, present, axis, True)
+        (far,) = elementwise(np.subtract, (data, mean))
+        (squares,) = elementwise(np.multiply, (far, elementwise(np.conjugate, (far,))[0]))
+        data, _ = _without_others("sum", squares, present)
+    total = of_all("sum", data, axis, keepdims, {})
+    count = of_all("sum", present, axis, keepdims, {})
+    count = elementwise(np.subtract, (count, ddof))[0] if ddof else count
+    (has_some,) = elementwise(np.greater, (count, 0))
+    none = stored(ArraySource(np.array(np.nan, object)), False)
+    (found,) = elementwise(Masked(np.true_divide), (has_some, none, total, count))
+    if kind == "std":
+        (found,) = elementwise(Masked(np.sqrt), (has_some, found, found))
+    return found  # type: ignore[no-any-return]
 
 
 def _of_rows_with_gaps(
