@@ -630,7 +630,7 @@ def test_scattered_rows_and_columns_are_asked_for_at_once(kind, tmp_path, monkey
     assert len(keys) == 1
     with sizes.set(file_bytes=1000):
         assert_same(view[key](), array[key])
-    assert len(keys) > 20
+    assert len(keys) > (20 if kind is hdf5 else 1)  # zarr reads whole chunks in any case
     view[key] *= 2
     array[key] *= 2
     assert_same(view(), array)

@@ -27,6 +27,7 @@ from children import printed
 from dataview.formats import FORMATS
 from dataview.formats.arrays import H5pySource, ZarrSource, matlab5, npz
 from dataview.formats.arrays import tensors as tensor_files
+from dataview.formats.arrays.plain_in_hdf5 import Numbers
 from dataview.index.sizes import sizes
 from files import X, Y
 
@@ -833,15 +834,22 @@ class Chunked:
         source = H5pySource if kind == "hdf5" else ZarrSource
         for name in self.counts:
             monkeypatch.setattr(source, name, self.counting(name, getattr(source, name)))
+        monkeypatch.setattr(Numbers, "read", self.counting("_get", Numbers.read))
 
     def counting(self, name, function):
         def counted(source, asked, *value):
-            spans = zip(asked, self.chunks, strict=True)
-            met = [range(part.start // n, (part.stop - 1) // n + 1) for part, n in spans]
+            met = map(self.met, asked, self.chunks)
             self.counts[name].update(itertools.product(*met))
             return function(source, asked, *value)
 
         return counted
+
+    @staticmethod
+    def met(asked, length):
+        """Return the numbers of the chunks that are met along one axis."""
+        if isinstance(asked, np.ndarray):
+            return np.unique(asked // length).tolist()
+        return range(asked.start // length, (asked.stop - 1) // length + 1)
 
     def open(self, array, chunks):
         self.chunks = chunks
@@ -903,6 +911,35 @@ def test_statistics_of_tall_chunks_are_those_of_numpy(kind, chunked):
                 expected = getattr(np, kind)(array, axis=axis, keepdims=keepdims)
                 assert found._shape() == expected.shape
                 np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
+
+
+ROWS_OF_TALL = np.array([3, 4, 17, 8, 90, 91, 119, 55, 56, 60])
+BOTH_CUT = {
+    "steps": np.s_[:, ::3],
+    "rows": np.s_[ROWS_OF_TALL],
+    "rows and columns": np.s_[ROWS_OF_TALL[:, None], [5, 0, 2]],
+    "columns": np.s_[:, [5, 0, 2]],
+    "columns of steps": np.s_[::-2, [5, 0, 2], ::3],
+    "all by number": np.ix_(ROWS_OF_TALL, [5, 0, 2], [9, 0, 4, 2]),
+}
+
+
+@pytest.mark.parametrize("bytes_", [{}, FEW_BYTES])
+@pytest.mark.parametrize("key", BOTH_CUT.values(), ids=BOTH_CUT)
+def test_each_chunk_is_met_once_by_keys_on_several_axes(key, bytes_, chunked):
+    with sizes.set(**bytes_):
+        d, expected = chunked.open(TALL, (50, 2, 5)), TALL.copy()
+        np.testing.assert_array_equal(d[key](), expected[key])
+        assert chunked.most("_get") == 1
+        turned = d._transpose()
+        np.testing.assert_array_equal(turned[..., 7::10](), expected.T[..., 7::10])
+        assert chunked.most("_get") == 1
+        for value in (5, expected[key] + 1):
+            d[key] = value
+            expected[key] = value
+            if not bytes_ and chunked.kind != "hdf5":  # which changes elements, not whole chunks
+                assert chunked.most("_put") == 1
+    np.testing.assert_array_equal(d(), expected)
 
 
 def test_writes_that_overlap_in_tall_chunks_are_those_of_numpy(chunked):

@@ -112,10 +112,16 @@ class Piece(NamedTuple):
 
 
 class Chunks(NamedTuple):
-    """How far the chunks of a store reach along each axis, and the bytes of an element."""
+    """How far the chunks of a store reach along each axis, and the bytes of an element.
+
+    `by_list` says that the store itself reads each chunk once for a list of positions, and
+    `are_replaced` that it writes all of a chunk to change any of it.
+    """
 
     lengths: tuple[int, ...]
     itemsize: int
+    by_list: bool = False
+    are_replaced: bool = False
 
 
 def slabs(
@@ -124,7 +130,8 @@ def slabs(
     """Return the pieces in which each axis of a box is asked for.
 
     Only one axis can have a list; others are read over all their span, if that has room enough.
-    Many positions in the same `chunks` are picked from slices of these.
+    Many positions in the same `chunks` are picked from slices of these, and so are all along a
+    further axis: a piece for each run would read the chunks again.
     """
     axes = [_pieces(map_, box.shape, times) for map_ in box.maps]
     longest = max(range(len(axes)), key=lambda axis: len(axes[axis]), default=0)
@@ -134,12 +141,13 @@ def slabs(
             continue
         numbers = map_.values
         low, high = int(numbers[0]), int(numbers[-1]) + 1
+        whole: list[Piece] = axes[axis]
         if chunks is not None:
             step = elements // len(numbers) * chunks.itemsize * chunks.lengths[axis]
             whole = _whole_chunks(numbers, chunks.lengths[axis], max(1, SLAB_BYTES // step))
-            if len(axes[axis]) <= len(whole):
+            if not chunks.by_list and len(axes[axis]) <= len(whole):
                 continue
-            if len(whole) * FEW_TIMES <= len(numbers):
+            if not chunks.by_list and len(whole) * FEW_TIMES <= len(numbers):
                 axes[axis] = whole
                 continue
         if axis == longest and takes_a_list:
@@ -147,6 +155,8 @@ def slabs(
         elif elements * (high - low) <= room * len(numbers):
             elements = elements * (high - low) // len(numbers)
             axes[axis] = [Piece(slice(None), slice(low, high), numbers - low)]
+        elif len(whole) < len(axes[axis]):
+            axes[axis] = whole
     return axes
 
 
@@ -202,6 +212,21 @@ def picked(found: np.ndarray, slab: Sequence[Piece]) -> np.ndarray:
     for axis, piece in enumerate(slab):
         if isinstance(piece.wanted, np.ndarray) or piece.wanted.step not in (None, 1):
             found = found[(slice(None),) * axis + (piece.wanted,)]
+    return found
+
+
+def is_picked(piece: Piece) -> bool:
+    """Whether a piece is asked for with more than is wanted of it."""
+    return isinstance(piece.wanted, np.ndarray)
+
+
+def placed(found: np.ndarray, slab: Sequence[Piece], value: np.ndarray) -> np.ndarray:
+    """Return an answer in which what is wanted of it has another value."""
+    wanted = [
+        np.arange(length)[piece.wanted] for length, piece in zip(found.shape, slab, strict=True)
+    ]
+    found = np.array(found)
+    found[np.ix_(*wanted)] = value
     return found
 
 

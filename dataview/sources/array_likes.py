@@ -23,13 +23,15 @@ from dataview.index.slabs import (
     Chunks,
     Part,
     has_steps,
+    is_picked,
     length_of,
     parts,
     picked,
+    placed,
     slab_of,
     slabs,
 )
-from dataview.sources.protocol import Memo, Source
+from dataview.sources.protocol import Memo, Source, whole_chunks
 from dataview.sources.sharing import Reference
 
 _WRITING = threading.RLock()
@@ -109,7 +111,7 @@ class ArrayLike(Source):
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
-        """Write through the index; nothing but the places that it selects is written."""
+        """Write through the index; what else is in the same chunks is written as it was, if any."""
         if 0 in index.shape:
             return
         self._check()
@@ -125,10 +127,15 @@ class ArrayLike(Source):
         if not is_identity(part.within, part.box.shape):
             block = np.empty(part.box.shape, self.dtype)
             gather.assign(block, part.within, value)
-        for slab in product(*slabs(part.box, 1, self.takes_a_list)):
+        chunks = self.chunks if self.chunks is not None and self.chunks.are_replaced else None
+        for slab in product(*slabs(part.box, 1, self.takes_a_list, 0, chunks)):
             places: Any = (*(piece.places for piece in slab), ...)
+            asked = [piece.asked for piece in slab]
             with _WRITING:
-                self._put([piece.asked for piece in slab], picked(block[places], slab))
+                if any(map(is_picked, slab)):  # the store would replace the chunks for each run
+                    self._put(asked, placed(self._get(asked), slab, block[places]))
+                else:
+                    self._put(asked, picked(block[places], slab))
 
     def _blocks(self, index: Index, times: int = 1) -> Iterator[tuple[Any, Index]]:
         """Cut an index into blocks for which little memory is needed, at most `times` their size.
@@ -140,7 +147,7 @@ class ArrayLike(Source):
         single = all(len(axes_of(map_)) < 2 for map_ in index.maps) and index.is_box
         axis, size = self.slow_axis(index) if single else (0, self._step_bytes(index, 0))
         length = index.shape[axis] if index.shape else 1
-        step = max(1, sizes.file_bytes // (size * times))
+        step = whole_chunks(self, index, axis, max(1, sizes.file_bytes // (size * times)))
         if length <= step:
             yield (...,), index
             return

@@ -26,6 +26,7 @@ from dataview.formats.contents import (
 )
 from dataview.formats.field_tree import NAME, restored_record
 from dataview.formats.handles import Claim, OpenFile
+from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
@@ -49,6 +50,7 @@ class ZarrSource(ArrayLike):
     __slots__ = (
         "chunk_rows",
         "chunk_shape",
+        "chunks",
         "file",
         "folder",
         "process",
@@ -76,6 +78,7 @@ class ZarrSource(ArrayLike):
         self.chunk_shape = tuple(map(int, shards or array.chunks))
         path = f"{root}/{array.path}".rstrip("/")
         super().__init__(array, f"zarr {path}", not array.read_only)
+        self.chunks = Chunks(self.chunk_shape, self.dtype.itemsize, self.takes_a_list, True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.file is not None:
