@@ -635,3 +635,24 @@ def test_lists_and_tuples_are_labels(kind):
     assert d._drop_duplicates(by=["k", "n"]).n().tolist() == [1, 2, 4, 8, 16]
     assert dv.zip(p=d.pair, q=d.pair)._drop_duplicates().p()[:, 0].tolist() == values
     assert dv.View(np.stack([key, key], axis=1))._drop_duplicates()().shape == (4, 2)
+
+
+class Noted:
+    """An array that notes how often some of it is read."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype, self.reads = array, array.shape, array.dtype, 0
+
+    def __getitem__(self, key):
+        self.reads += 1
+        return self.array[key]
+
+
+def test_blocks_are_longer_where_there_are_many_groups(rng):
+    key, x = rng.permutation(np.arange(20_000) % 1000), rng.normal(size=20_000)
+    noted = Noted(x)
+    d = dv.View(x=dv.View(noted), key=key)
+    with sizes.set(part_bytes=800):  # what is found in a block is as long as there are groups
+        found = d._group(by="key")._mean().x()
+    assert noted.reads == 3
+    np.testing.assert_allclose(found, np.bincount(key, x) / np.bincount(key), 1e-12, 1e-12)

@@ -166,10 +166,11 @@ class Block:
         """Return the values of a row of each label, 0 for a label without rows."""
         found = np.zeros((self.count, values.shape[1]), dtype)
         some = self.codes[-AMONG * self.count :]  # most often every label is among the last rows
-        seen = np.zeros(self.count, bool)
-        seen[some] = True
-        if (self.sizes[~seen] > 0).any():
-            some = self.codes
+        if len(some) < len(self.codes):
+            seen = np.zeros(self.count, bool)
+            seen[some] = True
+            if (self.sizes[~seen] > 0).any():
+                some = self.codes
         for column in range(values.shape[1]):
             found[some, column] = values[len(values) - len(some) :, column]
         return found

@@ -39,6 +39,12 @@ from dataview.tables.unique import in_records
 LOOKED_AT = 1000
 """So many objects of a field are looked at, whether they are numbers."""
 
+ROWS_OF_EACH = 8
+"""A block has so many rows for each group, as what is found in a block has a row for each, too."""
+
+MANY = 1 << 16
+"""Of more groups than these, what is found in fewer blocks waits until it is combined."""
+
 Path = tuple[str, ...]
 
 
@@ -304,7 +310,9 @@ class Statistics(Photograph):
                 ) from error
 
         sizes, totals = np.zeros(count, np.int64), dict[str, State]()
-        for some, states in run_in_windows(grouped, blocks_of(node), WINDOW, "groups"):
+        blocks = blocks_of(node, ROWS_OF_EACH * count)
+        window = max(2, WINDOW * MANY // max(MANY, count))
+        for some, states in run_in_windows(grouped, blocks, window, "groups"):
             sizes += some
             with np.errstate(all="ignore"):
                 totals = (

@@ -164,12 +164,12 @@ def _keys_in(node: Node, count: int) -> list[Key]:
     ]
 
 
-def blocks_of(node: Node) -> list[slice]:
-    """Return the blocks of rows in which a record is read."""
+def blocks_of(node: Node, least: int = 1) -> list[slice]:
+    """Return the blocks of rows in which a record is read, each of so many rows at least."""
     (count,) = known_shape(node)
     parts = [field(node, name) for name in node.fields]
     row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
-    step = max(1, sizes.part_bytes // max(1, row))
+    step = max(least, sizes.part_bytes // max(1, row))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]
 
 
