@@ -624,6 +624,18 @@ def test_a_row_reads_its_group_alone_and_columns_asked_together_once(tmp_path):
     assert all(size < 3 * lines.GROUP_BYTES for size, _ in sizes[:2])
 
 
+def test_rows_are_read_in_one_pass_each_beside_a_column_that_is_kept(tmp_path):
+    lines = (",".join(map(str, range(n, n + 6))) for n in range(100_000))
+    d = dv.open(written(tmp_path, "\n".join(["a,b,c,d,e,f", *lines])))
+    assert d.a._sum()() == sum(range(100_000))
+    d[5]()  # which tells what is asked of rows
+    kind = csv_room.CsvTable
+    with mock.patch.object(kind, "read", autospec=True, side_effect=kind.read) as read:
+        for row in (70_000, 30_000, 50_000):
+            assert d[row]().tolist() == tuple(range(row, row + 6))
+    assert read.call_count == 3
+
+
 def test_a_row_of_a_file_needs_no_plan(tmp_path):
     d = dv.open(written(tmp_path, table(1000)))
     assert d[0]().tolist() == (0, 0.0, "t0")

@@ -121,6 +121,7 @@ class Table(ABC):
         self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
         self._run_at: dict[int, tuple[int, int]] = {}  # the latest that has a group
         self._kept = 0
+        self._likely: set[Name] = set()  # what was asked of the groups that were new latest
         self._lock = threading.Lock()
         self.lists: WeakValueDictionary[Name, Any] = WeakValueDictionary()
 
@@ -215,15 +216,15 @@ class Table(ABC):
 
     def _run_of(self, first: int, stop: int) -> tuple[_Run, Collection[Name]]:
         """Return what is kept of some groups, and what else is likely to be asked of them."""
-        latest = next(reversed(self._runs.values()), None)
-        run = self._runs.get((first, stop))
+        run, likely = self._runs.get((first, stop)), self._likely
         if run is None:
             run = self._runs[first, stop] = _Run()
+            self._likely = run.asked
             if self.joins_groups:
                 self._run_at.update(dict.fromkeys(range(first, stop), (first, stop)))
             self._keep(run, RUN_BYTES + GROUP_BYTES * (stop - first))
         self._runs.move_to_end((first, stop))
-        return run, latest.asked if self.reads_rows and latest is not None else ()
+        return run, likely if self.reads_rows else ()
 
     def _behind(self, name: Name, count: int) -> tuple[Name, ...]:
         """Return so many names that stand behind one, if their columns are read as cheaply."""
