@@ -1216,6 +1216,8 @@ def test_what_a_sampler_leaves_to_choose_is_told():
         ({"sampler": {"x": [0, 1], "y": "linear"}}, ValueError, f"'y' gives {N} samples"),
         ({"sampler": [[0, 1], [2]], "tail": "drop"}, ValueError, "decides about the batches"),
         ({"straddle": True}, ValueError, "needs repeat=True"),
+        ({"repeat": 3}, TypeError, "got 3; each loop over the loader is an epoch"),
+        ({"repeat": True, "straddle": "short"}, TypeError, "straddle= is True or False"),
         ({"pad": 0, "collate": list}, ValueError, "your collate= pads by itself"),
         ({"tail": "pad", "on_error": "replace"}, ValueError, "choose tail='short' or 'drop'"),
     ],

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+import numpy as np
+
 from dataview import samplers
 from dataview.errors import hint, unknown_option
 from dataview.loader.devices import checked_device
@@ -52,6 +54,13 @@ _tail = _one_of("short", "drop", "pad", "error")
 _collate = _function("is a function of a list of samples, dicts of arrays")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
 _progress = _function("is True, or makes a bar like tqdm", False, True)
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        more = "; each loop over the loader is an epoch" if name == "repeat" else ""
+        raise TypeError(f"{name}= is True or False; got {value!r}{more}")
+    return bool(value)
 
 
 def _seed(name: str, value: Any) -> Any:
@@ -145,8 +154,8 @@ class LoaderOptions(Options):
     batch_size: int = _option(1, _batch_size)
     sampler: Any = "linear"
     seed: int | str | Sequence[int | str] = _option(0, _seed)
-    repeat: bool = False
-    straddle: bool = False
+    repeat: bool = _option(False, _truth)
+    straddle: bool = _option(False, _truth)
     tail: str = _option("short", _tail)
     num_samples: int | None = _option(None, _count)
     num_batches: int | None = _option(None, _count)
