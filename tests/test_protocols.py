@@ -277,6 +277,12 @@ def test_a_view_of_a_file_pickles_as_its_path(path, x):
     assert np.load(path)[4, 2] == 77
 
 
+def test_an_empty_part_keeps_its_shape_in_a_pickle():
+    v = dv.View(np.arange(60).reshape(12, 5)[::2])
+    for part in (v[6:], v[:0, 1:], v._split(6)[1]._readonly()):
+        assert_same(pickle.loads(pickle.dumps(part))(), part())
+
+
 def test_a_view_of_memory_pickles_the_smallest_slab():
     x = np.arange(100_000.0).reshape(10_000, 10)
     for view, model in [

@@ -189,52 +189,43 @@ def _run_tape(
 
 
 class Line(NamedTuple):
-    """Calls one after the other, whose values are numbered: leaves, constants, then results.
+    """Calls one after the other, whose values have keys, as what they are `given` has.
 
-    A call has its ufunc, its operands, one of them that is not read again and may be computed over,
-    and which of its results counts; the last two may be None.
+    A call has its key, its ufunc, its operands, one of them that is not read again and may be
+    computed over, and which of its results counts; the last two may be None.
     """
 
-    leaves: list[Node]
-    constants: list[Any]
-    calls: list[tuple[Any, list[int], int | None, int | None]]
+    given: list[tuple[int, Any]]
+    calls: list[tuple[int, Any, list[int], int | None, int | None]]
 
 
 def _line_of(order: Sequence[Elementwise]) -> Line:
-    leaves: dict[int, Node] = {}
-    constants: dict[int, Any] = {}
-    last: dict[int, Elementwise] = {}
-    for node in order:
-        for arg in node.args:
-            if type(arg) is Elementwise:
-                last[id(arg)] = node
-            elif isinstance(arg, Node):
-                leaves[id(arg)] = arg
-            else:
-                constants[id(arg)] = arg
-    numbers = {key: number for number, key in enumerate([*leaves, *constants, *map(id, order)])}
+    last = {id(arg): node for node in order for arg in node.args}
+    given: dict[int, Any] = {}
     calls = []
     for node in order:
-        over, plain = None, np.ufunc
-        output = None if len(node.dtypes) == 1 else node.output
-        for arg in node.args if output is None and type(node.ufunc) is plain else ():
-            if type(arg) is Elementwise and last[id(arg)] is node and arg.dtype == node.dtype:
-                over = numbers[id(arg)] if type(arg.ufunc) is plain else over
-        calls.append((node.ufunc, [numbers[id(arg)] for arg in node.args], over, output))
-    return Line([*leaves.values()], [*constants.values()], calls)
+        over, output = None, None if len(node.dtypes) == 1 else node.output
+        for arg in node.args:
+            key = id(arg)
+            if not isinstance(arg, Elementwise):
+                given[key] = arg
+            elif output is None and last[key] is node and arg.dtype == node.dtype:
+                over = key if type(arg.ufunc) is type(node.ufunc) is np.ufunc else over
+        calls.append((id(node), node.ufunc, [*map(id, node.args)], over, output))
+    return Line([*given.items()], calls)
 
 
 def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -> list[np.ndarray]:
-    values = [*map(leaf, line.leaves), *line.constants]
-    for ufunc, operands, over, output in line.calls:
-        given = [values[number] for number in operands]
+    values = {key: leaf(arg) if isinstance(arg, Node) else arg for key, arg in line.given}
+    for key, ufunc, operands, over, output in line.calls:
+        given = [values[operand] for operand in operands]
         room = None if over is None else values[over]
         if type(room) is np.ndarray and room.shape == shape:
-            values.append(ufunc(*given, out=room))
+            found = ufunc(*given, out=room)
         else:
             found = ufunc(*given)
-            values.append(found if output is None else found[output])
-    return [_of_shape(shape, np.asarray(values[-1]))]
+        values[key] = found if output is None else found[output]
+    return [_of_shape(shape, np.asarray(values[key]))]
 
 
 class Call(NamedTuple):

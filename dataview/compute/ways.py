@@ -288,7 +288,8 @@ def _has_strides(node: Select) -> bool:
     if node.dtype is None or node.dtype.kind != "T":
         return True
     store, index = _place_of(node)
-    return gather.alias(cast(ndarray, store.source.memory), index) is not None
+    memory = cast(ndarray, store.source.memory)
+    return index is None or gather.alias(memory, index) is not None
 
 
 # --- what is in memory, and needs no way ---------------------------------------------------------
@@ -325,17 +326,20 @@ def lend_part(part: Node, whole: Node, rows: Rows | None, key: Any) -> None:
 
 
 def _memory_of(node: Node) -> np.ndarray:
-    return read_stored(*_place_of(node), {})
+    store, index = _place_of(node)
+    memory: ndarray = cast(ndarray, store.source.memory)
+    found = memory[...] if index is None else gather.read(memory, index)
+    return _as_changed_by(store, found)
 
 
-def _place_of(node: Node) -> tuple[Stored, Index]:
-    """Return the store that a node is a part of, and the index of the part."""
+def _place_of(node: Node) -> tuple[Stored, Index | None]:
+    """Return the store that a node is a part of, and the index of the part, None for all of it."""
     index: Index | None = None
     while not isinstance(node, Stored):
         if isinstance(node, Select):
             index = node.index if index is None else compose(node.index, index)
         node = cast(Select | Driven, node).node
-    return node, identity(node.source.shape) if index is None else index
+    return node, index
 
 
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
@@ -344,9 +348,12 @@ def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
         with at_work("reading", _bytes_to_read(node.source, index)):
             return read_from(node.source, index, memo)
     found = node.source.read(index, memo)
-    if index.is_box and not node.writable and found.flags.writeable:
-        return gather.frozen(found)
-    return found
+    return _as_changed_by(node, found) if index.is_box else found
+
+
+def _as_changed_by(node: Stored, found: np.ndarray) -> np.ndarray:
+    """Return memory, read-only if the node may not change it."""
+    return gather.frozen(found) if not node.writable and found.flags.writeable else found
 
 
 def _bytes_to_read(source: Source, index: Index) -> float:

@@ -46,6 +46,8 @@ def node_of(value: Any) -> Node:
     >>> node_of([[1, 2], [3, 4]]).shape
     (2, 2)
     """
+    if type(value) is np.ndarray:
+        return stored(ArraySource(value))
     if isinstance(value, Node):
         return value
     found = imported(value)

@@ -5,6 +5,7 @@ The exception classes are NumPy's, and they rise here, before any data is read.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, TypeAlias
 
@@ -302,6 +303,7 @@ MOST_ARRAYS, MOST_AXES = 63, 64
 """How many arrays NumPy takes in a key, and how many axes an array of its can have."""
 
 
+@functools.lru_cache(maxsize=1024)
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return what shapes broadcast to; `np.broadcast_shapes` has no room for more than 32 axes.
 
