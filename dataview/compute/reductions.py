@@ -253,8 +253,9 @@ def _common(block: np.ndarray, axes: Axes, mean: np.ndarray) -> np.ndarray | Non
 
     Where the sum of few digits is exact (zeros, ones, small integers) nothing needs to be known.
     """
-    one = block[_places(axes, slice(1), block.ndim)]
-    same = np.asarray(one == block[_places(axes, slice(-1, None), block.ndim)])
+    first, last = _ends(axes, block.ndim)
+    one = block[first]
+    same = np.asarray(one == block[last])
     if not same.any():
         return None
     one = one.astype(mean.dtype)
@@ -273,8 +274,11 @@ def rounded(means: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return near
 
 
-def _places(axes: Axes, of_axes: slice, ndim: int) -> tuple[slice, ...]:
-    return tuple(of_axes if axis in axes else slice(None) for axis in range(ndim))
+@functools.lru_cache(maxsize=256)
+def _ends(axes: Axes, ndim: int) -> list[tuple[slice, ...]]:
+    """Return the keys of the first and of the last position along some axes."""
+    ends = slice(1), slice(-1, None)
+    return [tuple(end if axis in axes else slice(None) for axis in range(ndim)) for end in ends]
 
 
 def _add_means(left: State, right: State) -> State:
