@@ -667,6 +667,31 @@ def test_functions_are_calls(made, words):
     assert formula(made(dv.View(x=unread(4, 3)).x)) == words
 
 
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda d: d.x._mean(), "mean(x)"),
+        (lambda d: (d.x * d.y)._max(), "max(x * y)"),
+        (lambda d: d.x._sum(), "sum(x)"),
+        (lambda d: d.x._quantile(0.5), "quantile(x, q=0.5)"),
+        (lambda d: d[1:].x._std(), "std(x[1:])"),
+        (lambda d: d.x._mean(where=d.y > 2), "mean(x, where=y > 2)"),
+        (lambda d: d.x._sum(where=d.y > 2), "sum(x, where=y > 2)"),
+        (lambda d: d.y._mean(where=d.y > 2), "mean(y, where=y > 2)"),
+        (lambda d: d.x._fillna(0), "fillna(x, 0.0)"),
+        (lambda d: d.x._fillna(d.y._mean()), "fillna(x, mean(y))"),
+        (lambda d: d.x._isna(), "isna(x)"),
+        (lambda d: d.x._notna(), "notna(x)"),
+        (lambda d: d.y._notna(), "notna(y)"),
+        (lambda d: d.name == "a", "name == 'a'"),
+        (lambda d: d.y - dv.View(-2.5), "y - -2.5"),
+    ],
+)
+def test_a_formula_is_what_was_written_for_columns_with_gaps(tmp_path, made, words):
+    (tmp_path / "t.csv").write_text("x,y,name\n1.5,1,a\n,2,\n3,3.5,b\n")
+    assert formula(made(dv.open(tmp_path / "t.csv"))) == words
+
+
 def test_a_taken_statistic_forgets_what_it_is_of_when_it_travels():
     mean = dv.View(x=rows(4, 3)).x._mean(axis=0)
     mean()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview.compute import Kept
+from dataview.compute import Kept, memory_of
 from dataview.index import Affine, Constant, Index
 from dataview.plan.kinds import (
     Comparison,
@@ -30,6 +30,9 @@ from dataview.plan.operations import (
     Ufunc,
     operation_of,
 )
+from dataview.show.cells import line_of
+from dataview.show.unwritten import data_of, leaves_out_gaps, step_of
+from dataview.show.values import Ends
 from dataview.show.words import (
     dtype_text,
     harmless,
@@ -63,11 +66,14 @@ class _Rule(NamedTuple):
 
 
 def _elementwise(node: Elementwise, terms: Sequence[Term]) -> Term:
-    ufunc = node.ufunc
-    if ufunc == NumpyFunction("known"):  # nobody wrote the mask of a column
+    verb, operands = step_of(node)
+    if verb:
+        return _call(verb, terms, {}, {})
+    if node.ufunc == NumpyFunction("known"):
         return terms[0]
-    if isinstance(ufunc, Masked) and node.args[1] is False:  # neither that of texts
-        ufunc, terms = cast(np.ufunc, ufunc.function), terms[2:]
+    ufunc = node.ufunc
+    if isinstance(ufunc, Masked) and len(operands) < len(node.args):
+        ufunc = cast(np.ufunc, ufunc.function)
     operation = operation_of(ufunc)
     if operation.text:
         return _operator(ufunc, terms)
@@ -86,8 +92,11 @@ def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
     ndim = len(shape) if node.keepdims else len(shape) + len(node.axes)
     some = len(node.axes) < ndim
     axes = {"axis": node.axes[0] if len(node.axes) == 1 else node.axes} if some else {}
-    options = {**axes, **node.options, "keepdims": node.keepdims}
-    kind = "nanquantile" if options.pop("without_missing", False) else node.kind
+    kind, options = node.kind, {**axes, **node.options, "keepdims": node.keepdims}
+    if options.pop("without_missing", False) and not leaves_out_gaps(node):
+        kind = "nanquantile"
+    if terms[1:]:
+        terms = [terms[0], (f"where={terms[1][0]}", ATOM)]
     return _call(kind, terms, options, DEFAULTS)
 
 
@@ -98,10 +107,10 @@ def _part(node: Select, terms: Sequence[Term]) -> Term:
 
 
 RULES: dict[type[Node], _Rule] = {
-    Elementwise: _Rule(lambda node: node.args, _elementwise),
+    Elementwise: _Rule(lambda node: step_of(node)[1], _elementwise),
     Comparison: _Rule(lambda node: node.args, _comparison),
     MatMul: _Rule(lambda node: node.args, lambda node, terms: _operator(np.matmul, terms)),
-    Reduction: _Rule(lambda node: (node.node,), _statistic),
+    Reduction: _Rule(data_of, _statistic),
     Reshaped: _Rule(lambda node: (node.node,), _part),
     Kept: _Rule(lambda node: (node.node,), lambda node, terms: terms[0]),
     Select: _Rule(lambda node: (node.node,), _part),
@@ -225,8 +234,7 @@ def operands_of(node: Node) -> Sequence[Argument]:
 def term_of(argument: Argument, room: int = 1) -> Term:
     """Return the term of an operand, in which `room` steps may be shown."""
     if not isinstance(argument, Node):
-        number = value_text(argument)
-        return number, UNARY if number.startswith("-") else ATOM
+        return _signed(value_text(argument))
     if not is_symbolic(argument):
         return _data_term(argument)
     if not room:
@@ -234,6 +242,10 @@ def term_of(argument: Argument, room: int = 1) -> Term:
     operands = operands_of(argument)
     share = (room - 1) // max(1, sum(map(is_symbolic, operands)))
     return step_term(argument, [term_of(operand, share) for operand in operands])
+
+
+def _signed(number: str) -> Term:
+    return number, UNARY if number.startswith("-") else ATOM
 
 
 def step_term(node: Node, terms: Sequence[Term]) -> Term:
@@ -248,6 +260,9 @@ def _data_term(node: Node) -> Term:
             return _mapped_term(node, whole)
         if whole.label is not None and isinstance(node, Select):
             return _part(node, [_data_term(whole)])
+        constant = memory_of(node) if node.extents == () else None
+        if constant is not None and constant.dtype.kind in "biufcmMSU":
+            return _signed(line_of(Ends(constant)))
         return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM
     name: Term = name_text(node.label), ATOM
     if node.label.part is None:
