@@ -14,6 +14,7 @@ import pytest
 
 import dataview as dv
 from counting import Rows
+from dataview.show.thumbnails import pixels_of
 from recorded import cases_of, check_files, check_text
 
 
@@ -107,7 +108,8 @@ def test_signals_are_drawn_as_their_space_says(axes, is_flat):
         (dv.View(["a", "a", "b", "b"]), "counts"),
         (dv.View([f"{n}" for n in range(100)]), "words"),
         (dv.View(np.array([None, [1], 2], object)), "words"),
-        (dv.View(np.array(["2020-01-01"], "M8[D]")), "words"),
+        (dv.View(np.array(["2020-01-01", "NaT", "2020-02-01"], "M8[D]")), "numbers"),
+        (dv.View(np.array(["NaT"], "M8[D]")), "numbers"),
         (dv.ragged([[1, 2], [3]]), "words"),
     ],
 )
@@ -116,6 +118,38 @@ def test_each_field_is_drawn_as_it_is(view, kind):
     assert look.kind == kind
     assert view._show()._repr_html_()
     assert repr(view._show())
+
+
+def test_images_of_several_sizes_are_drawn():
+    rows = [np.full((12 + n, 20 - n, 3), 40 * n, "u1") for n in range(4)]
+    view = dv.ragged(rows)
+    (look,) = view._show().looks
+    assert look.kind == "images"
+    assert all(np.array_equal(one, row) for one, row in zip(look.rows, rows, strict=True))
+    assert view._show()._repr_html_().count("<img") == 4
+    assert view._head(3)._repr_html_().count("<img") == 3
+    assert view._show().__repr__().count("\n") == 2 + 6  # the height of the last of the three
+    assert dv.ragged([rows[0], rows[1][:, :3]])._show().looks[0].kind == "words"
+
+
+def test_grey_levels_are_seen_where_bytes_are_few():
+    few = np.zeros((2, 8, 8), "u1")
+    few[1, :4] = 16
+    assert pixels_of(few[1][..., None], 8).max() == 255
+    assert pixels_of(few[0][..., None], 8).max() == 0
+    assert pixels_of(np.full((8, 8, 3), 16, "u1"), 8).max() == 16
+    assert pixels_of(np.full((8, 8, 1), 100, "u1"), 8).max() == 100
+
+
+def test_a_field_is_named():
+    d = dv.View(age=[1.5, 2, 4])
+    assert "age: numbers" in repr(d.age._show())
+    assert "<summary>age: numbers" in d.age._show()._repr_html_()
+
+
+def test_dates_are_drawn_along_their_range():
+    days = np.array(["2020-01-01", "NaT", "2020-03-01"], "M8[D]")
+    assert repr(dv.View(days)._show()).endswith("2020-01-01 █▁▁▁▁▁▁▁▁█ 2020-03-01")
 
 
 def test_one_image_is_drawn_whole():
@@ -176,6 +210,16 @@ def test_matplotlib_draws_the_same():
     assert axes[0].patches[0].get_height() >= 20
     assert sum(bar.get_height() for bar in axes[1].patches) == 40
     assert found["images"].image._plot().images[0].get_array().shape == (28, 140)
+    assert found["images"].image._plot().get_title() == "image"
+    assert {ax.get_position().y0 for ax in axes[:3]} == {axes[0].get_position().y0}
+    ragged = dv.ragged([[1.0, 2], [2, 3, 4]])
+    assert sum(bar.get_height() for bar in ragged._plot().patches) == 5
+    sizes = dv.ragged([np.full((9 + n, 12 - n, 3), 200, "u1") for n in range(3)])
+    assert sizes._plot().images[0].get_array().shape == (11, 36, 3)
+    days = np.array(["2020-01-01", "NaT", "2020-03-01"], "M8[D]")
+    assert sum(bar.get_height() for bar in dv.View(days)._plot().patches) == 2
+    words = dv.View([f"a long word {n}" for n in range(90)])._plot()
+    assert len(words.patches) == 10 and words.yaxis_inverted()
     assert len(found["curves"]._plot().lines) == 2
     _, ax = plt.subplots()
     assert found["points"]._plot(ax=ax) is ax

@@ -9,11 +9,12 @@ from dataview.show.explain import Explanation, explained
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.page import html
 from dataview.show.plots import plotted
-from dataview.show.thumbnails import is_one_image
+from dataview.show.thumbnails import has_images_of_several_sizes, is_one_image
 from dataview.show.values import is_found, is_shown
-from dataview.show.words import size_text
+from dataview.show.words import name_of, size_text
 
 __all__ = [
-    "Description", "Explanation", "Gallery", "described", "explained", "gallery", "html",
-    "is_found", "is_one_image", "is_shown", "plotted", "size_text", "text", "title",
+    "Description", "Explanation", "Gallery", "described", "explained", "gallery",
+    "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown", "name_of",
+    "plotted", "size_text", "text", "title",
 ]  # fmt: skip

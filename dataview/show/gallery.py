@@ -9,7 +9,7 @@ import numpy as np
 from dataview.plan.node import Node
 from dataview.show.cells import CUT, element_texts
 from dataview.show.describe import BINS, BLOCKS, blocks_of
-from dataview.show.looks import Look, counts_of, looks_of
+from dataview.show.looks import Look, counts_of, finite, looks_of
 from dataview.show.page import DRAWN, STYLE
 from dataview.show.thumbnails import image_tag, pixels_of
 from dataview.show.words import escape, harmless
@@ -23,14 +23,15 @@ WIDTH, HEIGHT = 320, 100
 class Gallery:
     """The pictures of a view's fields."""
 
-    def __init__(self, looks: Sequence[Look], rows: str) -> None:
+    def __init__(self, looks: Sequence[Look], rows: str, name: str) -> None:
         self.looks = tuple(looks)
         self._rows = rows
+        self._name = name
 
     def __repr__(self) -> str:
         lines = [self._rows]
         for look in self.looks:
-            lines.append(f"{look.name or 'data'}: {look.kind}")
+            lines.append(f"{look.name or self._name}: {look.kind}")
             lines += [f"  {line}".rstrip() for line in TEXTS[look.kind](look.rows)]
         return "\n".join(lines)
 
@@ -38,14 +39,14 @@ class Gallery:
         parts = [STYLE, f'<div class="dataview"><pre class="plain">{escape(repr(self))}</pre>']
         parts.append(f"<div {DRAWN}><div>{escape(self._rows)}</div>")
         for look in self.looks:
-            title = f"<summary>{escape(look.name or 'data')}: {look.kind}</summary>"
+            title = f"<summary>{escape(look.name or self._name)}: {look.kind}</summary>"
             parts.append(f"<details open>{title}{PAGES[look.kind](look.rows)}</details>")
         return "\n".join([*parts, "</div></div>"])
 
 
-def gallery(data: Node, rows: str) -> Gallery:
-    """Return the pictures of data in memory; `rows` says which they are."""
-    return Gallery(looks_of(data), rows)
+def gallery(data: Node, rows: str, name: str) -> Gallery:
+    """Return the pictures of data in memory; `rows` says which they are, `name` what they are."""
+    return Gallery(looks_of(data), rows, name or "data")
 
 
 def _shares(rows: np.ndarray) -> np.ndarray:
@@ -64,8 +65,10 @@ def _images_text(rows: np.ndarray) -> list[str]:
     drawn = []
     for image in rows[:IMAGES_OF_LETTERS]:
         grey = pixels_of(image, LETTERS_WIDE)[..., :3].mean(-1)[::2]
-        drawn.append([["".join(LETTERS[int(v * 9 / 255)] for v in line)] for line in grey.tolist()])
-    return ["  ".join(cell for (cell,) in lines) for lines in zip(*drawn, strict=True)]
+        drawn.append(["".join(LETTERS[int(v * 9 / 255)] for v in line) for line in grey.tolist()])
+    high = max(map(len, drawn))
+    filled = [lines + [" " * len(lines[0])] * (high - len(lines)) for lines in drawn]
+    return ["  ".join(cells) for cells in zip(*filled, strict=True)]
 
 
 def _curves_text(rows: np.ndarray) -> list[str]:
@@ -108,8 +111,7 @@ def _words_text(rows: np.ndarray) -> list[str]:
 
 def _histogram(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """Return the finite numbers, and how many there are in each part of their range."""
-    numbers = rows.astype(np.float64)
-    known = numbers[np.isfinite(numbers)]
+    known = finite(rows)
     places = np.minimum((_shares(known) * BINS).astype(int), BINS - 1)
     return known, np.bincount(places, minlength=BINS).tolist()
 

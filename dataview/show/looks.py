@@ -23,6 +23,7 @@ CLASSES = 20
 """So many distinct values are counted; more are words or numbers."""
 
 TEXTS = "USTO"
+TIMES = "mM"
 COUNTED = "biu" + TEXTS
 
 
@@ -79,7 +80,7 @@ def _seen_as(rows: np.ndarray, meta: Mapping[str, Any]) -> tuple[str, np.ndarray
         return "points", rows
     if rows.ndim == 1 and kind in COUNTED and _is_plain(rows) and _are_few(rows):
         return "counts", rows
-    return ("numbers" if is_numeric else "words"), rows.reshape(-1)
+    return ("numbers" if is_numeric or kind in TIMES else "words"), rows.reshape(-1)
 
 
 def _is_plain(rows: np.ndarray) -> bool:
@@ -95,3 +96,12 @@ def counts_of(rows: np.ndarray) -> tuple[list[Any], list[int]]:
     """Return the distinct values, the most frequent first, and how often each is there."""
     order = Counter(rows.tolist()).most_common()
     return [value for value, _ in order], [count for _, count in order]
+
+
+def finite(rows: np.ndarray) -> np.ndarray:
+    """Return the finite numbers, times as numbers of their units."""
+    if rows.dtype.kind in TIMES:
+        rows = rows.astype(np.int64)[~np.isnat(rows)]
+    numbers = rows.astype(np.float64)
+    known: np.ndarray = numbers[np.isfinite(numbers)]
+    return known

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dataview.plan.build import field
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.spaces import Conv2DSpace, holds_rows, in_usual_order, readable_space_of_rows
 
@@ -18,9 +20,14 @@ SMALLEST = 8
 
 CHANNELS = (1, 3, 4)
 
+DARKEST = 32
+"""Grey bytes that are all less are classes or few levels: black, if they were drawn as they are."""
+
 
 def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     """Return rows as images of shape (rows, columns, channels); None if they are none.
+
+    Images of several sizes are elements of the array.
 
     >>> as_images(np.zeros((5, 28, 28), "u1"), {}).shape, as_images(np.zeros((5, 28)), {})
     ((5, 28, 28, 1), None)
@@ -28,6 +35,8 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     space = readable_space_of_rows(meta)
     if isinstance(space, Conv2DSpace):
         return _of_space(rows, space)
+    if rows.dtype == object and rows.ndim == 1:
+        return _of_several_sizes(rows)
     if rows.dtype.kind not in "buif" or rows.ndim not in (3, 4) or not rows.size:
         return None
     if rows.ndim == 3:
@@ -39,6 +48,17 @@ def as_images(rows: np.ndarray, meta: Mapping[str, Any]) -> np.ndarray | None:
     return None
 
 
+def _of_several_sizes(rows: np.ndarray) -> np.ndarray | None:
+    """Return arrays as images of shape (rows, columns, channels); None if one of them is none."""
+    found = np.empty(len(rows), object)
+    for number, row in enumerate(rows):
+        images = as_images(row[None], {}) if isinstance(row, np.ndarray) and row.size else None
+        if images is None:
+            return None
+        found[number] = images[0]
+    return found if len(rows) else None
+
+
 def is_one_image(data: Node) -> bool:
     """Whether data are one image, not rows of them, as their space says or several channels do."""
     space, shape = readable_space_of_rows(data.meta), data.extents
@@ -48,6 +68,12 @@ def is_one_image(data: Node) -> bool:
         return holds_rows(space, shape) and not holds_rows(space, shape[1:])
     is_coloured = data.dtype == np.uint8 and len(shape) == 3 and shape[2] in (3, 4)
     return is_coloured and _is_large(shape[:2])  # type: ignore[arg-type]
+
+
+def has_images_of_several_sizes(data: Node) -> bool:
+    """Whether rows, or those of a field, may be images whose sizes are not known."""
+    parts = [field(data, name) for name in data.fields] if isinstance(data, Record) else [data]
+    return any((part.extents or ()).count(None) > 1 for part in parts)
 
 
 def _is_large(sides: Sequence[int]) -> bool:
@@ -64,14 +90,15 @@ def _of_space(rows: np.ndarray, space: Conv2DSpace) -> np.ndarray | None:
 def pixels_of(image: np.ndarray, side: int) -> np.ndarray:
     """Return an image as bytes, with steps between its pixels so that no side is too long.
 
-    Bytes stay as they are, numbers from 0 to 1 become 0 to 255, others fill the range.
+    Bytes stay as they are, numbers from 0 to 1 become 0 to 255, others fill the range, and so do
+    grey bytes that would all be nearly black.
 
     >>> pixels_of(np.linspace(0, 4, 5).reshape(1, 5, 1), 3).tolist()
     [[[0], [127], [255]]]
     """
     step = -(-max(image.shape[:2]) // side)
     small = image[::step, ::step]
-    if small.dtype == np.uint8:
+    if small.dtype == np.uint8 and (small.shape[2] > 1 or small.max() >= DARKEST):
         return small
     wide = small.astype(np.float64)
     known = wide[np.isfinite(wide)]

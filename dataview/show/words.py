@@ -107,6 +107,11 @@ def name_text(label: Label) -> str:
     return harmless("".join(steps).removeprefix("."), 48)
 
 
+def name_of(node: Node) -> str:
+    """Return the name of the field that a node is, "" if it is none."""
+    return "" if node.label is None else name_text(node.label)
+
+
 def key_text(index: Index, shape: Shape | None) -> str:
     """Return the key of integers and slices that an index comes from, "…" for any other.
 

@@ -15,6 +15,9 @@ from dataview.view.face import BaseView, asked, import_hooks, is_seen, like, nod
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
 
+IMAGES_DRAWN = 32
+"""The same for images of which nobody knows how large they are before they are read."""
+
 
 class DisplayVerbs(BaseView):
     """Texts and pages of a view, and a few rows to look at."""
@@ -97,7 +100,7 @@ class DisplayVerbs(BaseView):
         data = _first(self, n, ROWS_SHOWN)
         count = data.count
         rows = "one sample" if count in (None, 1) else f"the first {count} rows"
-        return show.gallery(data, rows)
+        return show.gallery(data, rows, show.name_of(asked(self)))
 
     def _plot(self, n: int | None = None, ax: Any = None) -> Any:
         """Draw the first rows by matplotlib, as `_show` draws them; return the axes.
@@ -106,7 +109,7 @@ class DisplayVerbs(BaseView):
         A view of several fields makes an array of axes, one for each field. A single field is drawn
         on the axes `ax`, if you give them.
         """
-        return show.plotted(_first(self, n, ROWS_PLOTTED), ax)
+        return show.plotted(_first(self, n, ROWS_PLOTTED), show.name_of(asked(self)), ax)
 
     def __str__(self) -> str:
         """Return the value of a view of one element; of any other what `repr` returns.
@@ -151,6 +154,8 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
         return declare.freeze(node_of(cast(Any, view)[None]))
     if n is None and size and length:
         most = max(1, min(most, int(DRAWN_BYTES * length // size)))
+    elif show.has_images_of_several_sizes(whole):
+        most = min(most, IMAGES_DRAWN)
     return declare.freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
 
 
