@@ -28,7 +28,7 @@ from dataview.exchange import convert
 from dataview.index.algebra import ENDLESS
 from dataview.plan import build
 from dataview.samples import streams
-from dataview.show import display, page, pictures
+from dataview.show import outline, page, pictures
 from dataview.show.page import DRAWN
 from dataview.show.thumbnails import pixels_of
 from dataview.sources import Source
@@ -103,7 +103,7 @@ def check_picture(page):
 def check_shown(view):
     """Assert what holds of any view's text and HTML."""
     node = view if isinstance(view, build.Node) else node_of(view)
-    line, text, shown = display.title(node), display.text(node), page.html(node)
+    line, text, shown = outline.title(node), outline.text(node), page.html(node)
     assert line.startswith("View ")
     assert text.startswith("View ")
     assert max(map(len, [line, *text.split("\n")])) < 250
@@ -124,7 +124,7 @@ def check_shown(view):
     if "… " not in text:
         folded = re.sub(r"  (fields|values|images)  ?", " ", tags.text)
         assert folded.split() == text.split()
-    assert display.text(node) == text
+    assert outline.text(node) == text
     return line, text, shown
 
 
@@ -242,7 +242,7 @@ def shown(tmp_path_factory):
 def files_of(name, view):
     """Give the files that hold what is shown of a view."""
     if isinstance(view, dv.View) and face.is_seen(view):
-        line, text, page = display.title(node_of(view)), repr(view), view._repr_html_()
+        line, text, page = outline.title(node_of(view)), repr(view), view._repr_html_()
     else:
         line, text, page = check_shown(view)
     return {f"{name}.txt": f"{text}\n\n{line}\n", f"{name}.html": f"{page}\n"}
@@ -263,7 +263,7 @@ def test_a_view_shows_its_node(shown):
     for view in shown.values():
         if isinstance(view, dv.View):
             data = declare.freeze(node_of(view)) if face.is_seen(view) else None
-            assert repr(view) == display.text(node_of(view), data)
+            assert repr(view) == outline.text(node_of(view), data)
             assert view._repr_html_() == page.html(node_of(view), data)
 
 
@@ -499,7 +499,7 @@ def test_sizes_are_readable(count, dtype, size):
 
 
 def test_an_endless_length_is_a_word():
-    assert display.text(node_of(unread(ENDLESS, 3))) == "View (endless, 3) float64, nowhere"
+    assert outline.text(node_of(unread(ENDLESS, 3))) == "View (endless, 3) float64, nowhere"
 
 
 # ---------------------------------------------------------------- formulas

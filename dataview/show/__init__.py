@@ -4,9 +4,9 @@ What reads is named so: `describe`, and pictures of rows that are asked for.
 """
 
 from dataview.show.describe import Description, described
-from dataview.show.display import text, title
 from dataview.show.explain import Explanation, explained
 from dataview.show.gallery import Gallery, gallery
+from dataview.show.outline import text, title
 from dataview.show.page import html
 from dataview.show.plots import plotted
 from dataview.show.thumbnails import has_images_of_several_sizes, is_one_image

@@ -54,8 +54,8 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, Stream, length_of
-from dataview.show.display import title
 from dataview.show.formulas import formula_of, is_symbolic, term_of
+from dataview.show.outline import title
 from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
 from dataview.write import places_written
 

@@ -1,4 +1,4 @@
-"""The tree of a view's fields with their values in memory, as cells for text and HTML alike."""
+"""The tree of a view's fields with their values in memory, as cells for text and HTML; the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import Driven
 from dataview.plan.node import Node
 from dataview.samples import Stream
-from dataview.show.cells import CUT, column_of, grid_of, line_of, one_text
+from dataview.show.cells import CUT, aligned, column_of, grid_of, line_of, one_text
 from dataview.show.facts import (
     Place,
     files_of,
@@ -25,10 +25,19 @@ from dataview.show.facts import (
     states,
     what,
 )
+from dataview.show.formulas import formula_of
 from dataview.show.values import Ends, ends_of
-from dataview.show.words import dtype_text, few, harmless, lengths_of, meta_words, shape_text
+from dataview.show.words import (
+    dtype_text,
+    few,
+    harmless,
+    lengths_of,
+    listing,
+    meta_words,
+    shape_text,
+)
 
-UNREAD_SHOWN = 5
+UNREAD_SHOWN, FIELDS_IN_TEXT = 5, 20
 ROWS, ROWS_ASKED = 3, 30
 """How many rows of each end are shown: of what is in memory, and of what was asked for."""
 
@@ -254,3 +263,33 @@ def _with_gaps(cells: list[str], present: list[str]) -> list[str]:
     return [
         MISSING if there == "False" else cell for cell, there in zip(cells, present, strict=True)
     ]
+
+
+# --- the text ------------------------------------------------------------------------------------
+
+
+def title(node: Node) -> str:
+    """Return a view in a few words, for messages."""
+    if is_record(node) and node.fields.named:
+        return f"View {what(node)}: {listing(node.fields.named)}"
+    return ", ".join([f"View {what(node)}", *place_words(places(node))])
+
+
+def text(node: Node, data: Node | None = None) -> str:
+    """Return a view's facts on one line, its formula, its fields, and values that are in memory.
+
+    `data` are the same rows in memory, where it was asked to read them.
+    """
+    shown = Outline(node, data, FIELDS_IN_TEXT)
+    lines = [", ".join([f"View {shown.what}", *shown.facts])]
+    if formula := formula_of(node):
+        lines.append(f"  = {formula}")
+    if shown.table:
+        columns = [column.cells for column in shown.table]
+        rows = aligned(columns, lambda number: shown.table[number].is_number)
+    else:
+        lines_of_fields = [
+            ("  " * depth + name, *cells) for depth, _, (name, *cells) in shown.lines()
+        ]
+        rows = aligned(zip(*lines_of_fields, strict=True), lambda number: False)
+    return "\n".join([*lines, *(f"  {row}" for row in rows)])
