@@ -552,6 +552,24 @@ def test_expressions_of_symbols_see_the_gaps_of_what_they_are_called_with():
     assert (total[0](), total[1]().tolist()) == (72, [False, False, False, True])
 
 
+def test_what_is_missing_is_shown_as_missing():
+    d = dv.View(pa.table({"a": [1, None, 3] * 5, "b": [0.5, 1.0, None] * 5}))
+    assert [str(d.a[0]), str(d.a[1]), f"{d.b[2]}"] == ["1", "–", "–"]
+    assert repr(d.a).endswith("1 – 3 … 1 – 3") and repr(d.a[1]).endswith("\n  –")
+    assert repr(d.a[1::3]).endswith("– – – – –")
+    assert repr(dv.View(a=d.a, w=np.zeros((15, 2, 2)))).count("1 – 3 … 1 – 3") == 1
+    assert "–" in d._head(3)._repr_html_() and repr(d._head(3)).count("–") == 2
+
+
+@pytest.mark.parametrize("probed", [False, True])
+def test_batches_of_mapped_rows_have_gaps_before_and_after_a_row_was_read(probed):
+    d = dv.View(pa.table({"a": [1, None, 3], "b": [1.0, 2.0, 3.0]}))
+    made = d._map(lambda row: {"a": row.a * 10, "b": row.b})
+    batch = next((made._probe() if probed else made)._loader(3))
+    assert batch.a_mask().tolist() == [True, False, True]
+    assert batch.a()[[0, 2]].tolist() == [10, 30]
+
+
 def test_batches_of_a_loader_have_gaps():
     batch = next(iter(ages()._loader(batch_size=3)))
     assert (batch.age == 0)().tolist() == [False, False, False]

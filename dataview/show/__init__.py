@@ -3,6 +3,7 @@
 What reads is named so: `describe`, and pictures of rows that are asked for.
 """
 
+from dataview.show.cells import MISSING
 from dataview.show.describe import Description, described
 from dataview.show.explain import Explanation, explained
 from dataview.show.gallery import Gallery, gallery
@@ -14,7 +15,7 @@ from dataview.show.values import is_found, is_shown
 from dataview.show.words import name_of, size_text
 
 __all__ = [
-    "Description", "Explanation", "Gallery", "described", "explained", "gallery",
+    "MISSING", "Description", "Explanation", "Gallery", "described", "explained", "gallery",
     "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown", "name_of",
     "plotted", "size_text", "text", "title",
 ]  # fmt: skip

@@ -24,6 +24,8 @@ EDGES = (3, 2)
 FEWER = (1, 1)
 """The same where two rows would be too long for a line."""
 
+MISSING = "–"
+
 _NO_FRACTION = re.compile(r"\.0+$")
 
 
@@ -80,12 +82,15 @@ def _floats(values: list[float]) -> list[str]:
 # --- rows ----------------------------------------------------------------------------------------
 
 
-def one_text(array: np.ndarray) -> str:
-    """Return the only element of an array with all its digits.
+def one_text(ends: Ends) -> str:
+    """Return the only element of data with all its digits.
 
-    >>> one_text(np.array(1 / 3)), one_text(np.array("a"))
+    >>> one_text(Ends(np.array(1 / 3))), one_text(Ends(np.array("a")))
     ('0.3333333333333333', "'a'")
     """
+    array = ends.first
+    if ends.present is not None and not ends.present:
+        return MISSING
     is_number = array.dtype.kind in "fc"
     return str(array[()]) if is_number else harmless(element_texts(array)[0], 2 * LINE)
 
@@ -126,6 +131,14 @@ def _row_texts(rows: np.ndarray, edges: tuple[int, int] = EDGES) -> list[str]:
     return found
 
 
+def _with_gaps(texts: list[str], ends: Ends) -> list[str]:
+    """Return the texts of rows with a sign for those that are missing."""
+    if ends.present is None:
+        return texts
+    marked = zip(texts, ends.present.tolist(), strict=True)
+    return [text if is_there else MISSING for text, is_there in marked]
+
+
 def line_of(ends: Ends | None, room: int = LINE) -> str:
     """Return as many of the first and last rows as there is room for; "" for those of many axes.
 
@@ -135,10 +148,11 @@ def line_of(ends: Ends | None, room: int = LINE) -> str:
     if ends is None or ends.first.ndim > 2 or not ends.first.size:
         return ""
     if not ends.first.ndim:
-        return harmless(element_texts(ends.first)[0], room)
-    whole = ends.first if ends.last is None else np.concatenate([ends.first, ends.last])
+        is_there = ends.present is None or ends.present
+        return harmless(element_texts(ends.first)[0], room) if is_there else MISSING
+    whole = ends.whole
     for edges in (EDGES, FEWER) if whole.ndim > 1 else (EDGES,):
-        texts = _row_texts(whole, edges)
+        texts = _with_gaps(_row_texts(whole, edges), ends)
         if ends.last is None and len(line := " ".join(texts)) <= room:
             return line
         last = len(whole) - len(ends.first) if ends.last is not None else len(whole) // 2
@@ -154,9 +168,9 @@ def line_of(ends: Ends | None, room: int = LINE) -> str:
 
 def column_of(ends: Ends) -> list[str]:
     """Return the elements of a column one below the other, with a sign where rows are left out."""
+    texts = _with_gaps(_column_texts(ends.whole), ends)
     if ends.last is None:
-        return _column_texts(ends.first)
-    texts = _column_texts(np.concatenate([ends.first, ends.last]))
+        return texts
     return [*texts[: len(ends.first)], CUT, *texts[len(ends.first) :]]
 
 
@@ -169,7 +183,10 @@ def grid_of(ends: Ends, room: int) -> list[list[str]]:
     width = ends.first.shape[1]
     most = max(3, room // 4)
     places = [*range(width)] if width <= most else [*range(most // 2), *range(-(most // 2), 0)]
-    columns = [column_of(Ends(*[part[:, n] for part in ends if part is not None])) for n in places]
+    first, last, present = ends
+    columns = [
+        column_of(Ends(first[:, n], None if last is None else last[:, n], present)) for n in places
+    ]
     wide = [max(map(len, column)) + 2 for column in columns]
     if width <= most and sum(wide) <= room:
         return columns

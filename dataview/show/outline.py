@@ -48,7 +48,6 @@ ROOM = 96
 """How wide a table is, at most; the fields of a wider one are shown one below the other."""
 
 NUMBERS = "biufc"
-MISSING = "–"
 
 
 @dataclass(slots=True)
@@ -212,7 +211,7 @@ def _grid(ends: Ends | None) -> list[Column]:
     if ends is None or not ends.first.size or ends.first.ndim > 2:
         return []
     if not ends.first.ndim:
-        return [Column([one_text(ends.first)], False)]
+        return [Column([one_text(ends)], False)]
     if ends.first.ndim < 2:
         return [Column([line_of(ends, ROOM)], False)]
     is_number = ends.first.dtype.kind in NUMBERS
@@ -231,16 +230,13 @@ def _table(root: Part) -> list[Column]:
         return []
     if not all(part.ends and _is_column(part, lengths[0]) for part in root.parts):
         return []
-    by_name = dict(zip(root.fields, root.parts, strict=True))
-    masks = masks_in(root.fields)
-    shown = {name: part for name, part in by_name.items() if name not in masks.values()}
-    noted = any(map(_notes, shown.values()))
+    masks = set(masks_in(root.fields).values())
+    named = zip(root.fields, root.parts, strict=True)
+    shown = [part for name, part in named if name not in masks]
+    noted = any(map(_notes, shown))
     columns = []
-    for name, part in shown.items():
+    for part in shown:
         cells = column_of(part.ends) if part.ends else []
-        mask = by_name[masks[name]].ends if name in masks else None
-        if mask:
-            cells = _with_gaps(cells, column_of(mask))
         heads = [*part.cells[:2], _notes(part)] if noted else part.cells[:2]
         is_number = part.ends is not None and part.ends.first.dtype.kind in NUMBERS
         columns.append(Column([*heads, *cells], is_number))
@@ -257,12 +253,6 @@ def _is_column(part: Part, length: float | None) -> bool:
 
 def _notes(part: Part) -> str:
     return harmless(", ".join(part.notes), 24)
-
-
-def _with_gaps(cells: list[str], present: list[str]) -> list[str]:
-    return [
-        MISSING if there == "False" else cell for cell, there in zip(cells, present, strict=True)
-    ]
 
 
 # --- the text ------------------------------------------------------------------------------------

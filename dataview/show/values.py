@@ -12,6 +12,7 @@ from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import field, keyed
 from dataview.plan.fields import Positions
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -46,10 +47,19 @@ _TABLES = (Record, Select)
 
 
 class Ends(NamedTuple):
-    """Rows from the beginning and from the end; if `last` is None, the first are all."""
+    """Rows from the beginning and from the end; if `last` is None, the first are all.
+
+    `present` says for each of these rows whether it is there, if some may be missing.
+    """
 
     first: np.ndarray
     last: np.ndarray | None = None
+    present: np.ndarray | None = None
+
+    @property
+    def whole(self) -> np.ndarray:
+        """All rows, one after the other."""
+        return self.first if self.last is None else np.concatenate([self.first, self.last])
 
 
 def ends_of(
@@ -63,8 +73,19 @@ def ends_of(
     >>> from dataview.sources import ArraySource
     >>> node = stored(ArraySource(np.arange(20).reshape(10, 2)))
     >>> ends_of(node, {1: 0}, 2)
-    Ends(first=array([0, 2]), last=array([16, 18]))
+    Ends(first=array([0, 2]), last=array([16, 18]), present=None)
     """
+    found = _ends_of(node, positions, count, copies)
+    present = present_in(node) if found is not None and node.has_gaps else None
+    if found is None or present is None or present.shape != (node.extents or ())[:1]:
+        return found
+    marks = _ends_of(present, {}, count, copies)
+    return found if marks is None else found._replace(present=marks.whole)
+
+
+def _ends_of(
+    node: Node, positions: Mapping[int, Positions], count: int, copies: bool
+) -> Ends | None:
     shape = node.shape
     if node.dtype is None or not in_memory(node) or not (copies or memory_of(node) is not None):
         return None

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Self, TypeVar, cast
 
 from dataview import samples, show, tables
+from dataview.compute import evaluate
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
@@ -118,7 +120,12 @@ class DisplayVerbs(BaseView):
         >>> print(f"{dv.View([1.5, 2.5])._mean()} is the mean")
         2.0 is the mean
         """
-        return str(self()) if lengths.is_one(_looked_at(self)) else repr(self)
+        node = _looked_at(self)
+        if not lengths.is_one(node):
+            return repr(self)
+        present = present_in(node) if node.has_gaps else None
+        is_there = present is None or bool(evaluate(present).all())
+        return str(self()) if is_there else show.MISSING
 
     def __repr__(self) -> str:
         return show.text(_looked_at(self), _asked(self))
