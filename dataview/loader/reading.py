@@ -16,6 +16,7 @@ from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Attached
+from dataview.plan.gaps import telling
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -66,7 +67,7 @@ def one_row(node: Node, row: int) -> Any:
     if isinstance(node, Record):
         return {name: one_row(part.node, row) for name, part in members(node).items()}
     if isinstance(node, NumberedSamples):
-        return sample_of(node.part(parse(row, (node.count or 0,))).probed())
+        return sample_of(telling(node.part(parse(row, (node.count or 0,))).probed()))
     return picked(reader(node)(np.array([row])), 0)
 
 
