@@ -84,6 +84,11 @@ class ArraySpace(Space):
 
     def size_if_valid(self, batch: Any) -> int | None:
         """Return the number of samples of what surely is a batch, None if it has to be checked."""
+        size = self.size_if_alike(batch)
+        return size if size is not None and self.takes_values(batch) else None
+
+    def size_if_alike(self, batch: Any) -> int | None:
+        """Return the number of samples of an array that surely has the form of a batch, or None."""
         if type(batch) is not np.ndarray or not self._shape_tells:
             return None
         shape, place = batch.shape, self._place
@@ -92,6 +97,10 @@ class ArraySpace(Space):
         dtype = batch.dtype
         is_of_it = batches.is_number(dtype) if self.dtype is None else dtype == self.dtype
         return shape[place] if is_of_it else None
+
+    def takes_values(self, values: np.ndarray) -> bool:
+        """Whether the space has a place for all values of an array with the form of a batch."""
+        return True
 
     def _check_lengths(self, shape: Extents, where: str) -> None:
         for axis, (own, wanted) in enumerate(zip(shape, self.extents, strict=True)):

@@ -67,10 +67,9 @@ class LabelSpace(ArraySpace):
         if isinstance(batch, np.ndarray):
             check_labels(batch, self.max_labels, where)
 
-    def size_if_valid(self, batch: Any) -> int | None:
-        """Return the number of samples of what surely is a batch, None if it has to be checked."""
-        size = super().size_if_valid(batch)
-        return size if size is None or _are_labels(batch, self.max_labels) else None
+    def takes_values(self, values: np.ndarray) -> bool:
+        """Whether all labels are in range."""
+        return _are_labels(values, self.max_labels)
 
     def caster(self, how: How) -> Step:
         """Return what casts labels to the dtype of the space; those not read yet are checked."""

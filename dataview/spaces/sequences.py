@@ -230,6 +230,17 @@ class SequenceSpace(Space):
         if isinstance(mask, np.ndarray):
             IsMask(where).made(mask, None)
 
+    def size_if_valid(self, batch: Any) -> int | None:
+        """Return the number of sequences of what surely is a batch, None for what is to check."""
+        if type(batch) is not tuple or len(batch) != 2 or self.has_callbacks:
+            return None
+        data, mask = batch
+        if type(data) is not np.ndarray or type(mask) is not np.ndarray or not len(data):
+            return None
+        size = self.space.size_if_alike(data[0])
+        is_one = size is not None and mask.shape == (len(data), size) and _is_mask(mask)
+        return size if is_one and self.space.takes_values(data) else None
+
     def _check_steps(self, data: Any, where: str) -> None:
         """Raise unless all steps are of the space: a symbol shows it, one step, or all of them."""
         if not isinstance(data, np.ndarray):
@@ -281,6 +292,10 @@ class SequenceSpace(Space):
         return data, placeholder(f"{name}[1]", (None, batch_size), np.float32, NO_FIELDS)
 
 
+def _is_mask(values: np.ndarray) -> bool:
+    return bool(np.count_nonzero(values) == np.count_nonzero(values == 1))
+
+
 class IsMask(RowStep):
     """Rows of a mask, which are checked."""
 
@@ -288,7 +303,7 @@ class IsMask(RowStep):
 
     def made(self, values: np.ndarray, told: Callable[[int], str] | None) -> np.ndarray:
         """Return the same rows."""
-        if np.count_nonzero(values) != np.count_nonzero(values == 1):
+        if not _is_mask(values):
             raise ValueError(
                 f"{self.where}, mask: a mask is 1 where there are data and 0 elsewhere"
             )
