@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import operator
 import time
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -991,6 +992,20 @@ def test_fields_of_one_memory_are_written_at_once_from_what_was_there():
     assert a[[1, 3]].tolist() == [[6, 7], [2, 3]]
     d[0:2] = d[2:4]
     assert a.tolist() == [[4, 5], [2, 3], [8, 9], [10, 11], [8, 9], [10, 11]]
+
+
+def test_large_values_of_several_fields_are_not_copied_before_they_are_written(monkeypatch):
+    monkeypatch.setattr(sizes, "undo_bytes", 0)
+    x, y = np.zeros((1 << 18, 8)), np.zeros((1 << 18, 8))
+    d, ones = dv.View(x=x, y=y), np.ones_like(x)
+    tracemalloc.start()
+    try:
+        d[:] = {"x": ones, "y": ones}
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert x.min() == y.min() == 1
+    assert most < ones.nbytes
 
 
 def test_rows_of_records_written_at_once_are_told_and_photographed():

@@ -45,6 +45,8 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
         fitting = cast(given, memory.dtype)
         if fitting.ndim and fitting.shape != _shape_at(memory, key):
             return False
+        if len(pairs) > 1 and fitting.size >= sizes.streamed_elements:
+            return False  # several values are copied before the first is written
         parts.append((target, memory, _whole_key(key), fitting))
     return _put(parts, key)
 
