@@ -48,19 +48,21 @@ def _function(meaning: str, *others: Any) -> Check:
     return check
 
 
+def _truth(advice: str = "") -> Check:
+    def check(name: str, value: Any) -> bool:
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name}= is True or False; got {value!r}{advice}")
+        return bool(value)
+
+    return check
+
+
 _count = _number(0)
 _batch_size = _number(1)
 _tail = _one_of("short", "drop", "pad", "error")
 _collate = _function("is a function of a list of samples, dicts of arrays")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
 _progress = _function("is True, or makes a bar like tqdm", False, True)
-
-
-def _truth(name: str, value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        more = "; each loop over the loader is an epoch" if name == "repeat" else ""
-        raise TypeError(f"{name}= is True or False; got {value!r}{more}")
-    return bool(value)
 
 
 def _seed(name: str, value: Any) -> Any:
@@ -154,8 +156,8 @@ class LoaderOptions(Options):
     batch_size: int = _option(1, _batch_size)
     sampler: Any = "linear"
     seed: int | str | Sequence[int | str] = _option(0, _seed)
-    repeat: bool = _option(False, _truth)
-    straddle: bool = _option(False, _truth)
+    repeat: bool = _option(False, _truth("; each loop over the loader is an epoch"))
+    straddle: bool = _option(False, _truth())
     tail: str = _option("short", _tail)
     num_samples: int | None = _option(None, _count)
     num_batches: int | None = _option(None, _count)

@@ -31,7 +31,7 @@ from dataview.plan.operations import (
     operation_of,
 )
 from dataview.show.cells import line_of
-from dataview.show.unwritten import data_of, leaves_out_gaps, step_of
+from dataview.show.steps import data_of, leaves_out_gaps, step_of
 from dataview.show.values import Ends
 from dataview.show.words import (
     dtype_text,

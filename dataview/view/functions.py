@@ -65,11 +65,7 @@ def open(
     formats.check_access(mode, lock, durable)
     own = {"layout": layout, "partition": partition, "follow": follow, "max_rows": max_rows}
     if not formats.INDEX_OPTIONS.isdisjoint(options):
-        for name in ("layout", "follow"):
-            options |= {} if own[name] is None else {name: own[name]}
-        if layout == "parts" and not isinstance(path, (list, tuple)):
-            options["partition"], partition = partition, None  # which has whole parts
-        return _rows_of(_opened_indexes(path, mode, format, options), partition, max_rows)
+        return _opened_indexes(path, mode, format, own, options)
     paths = _paths(path, mode, options)
     if paths is not None:
         return _opened(paths, mode, format, lock, durable, own, options)
@@ -115,7 +111,9 @@ def _rows_of(view: View, partition: Any, max_rows: int | None) -> View:
     return view if max_rows is None else view[:max_rows]
 
 
-def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str, Any]) -> View:
+def _opened_indexes(
+    path: Any, mode: str, format: str | None, own: dict[str, Any], options: dict[str, Any]
+) -> View:
     """Return the view of an index, or of several: paths, and views."""
     if mode != "r":
         raise ValueError(f"items of an index are read, with mode 'r'; got {mode!r}")
@@ -128,9 +126,14 @@ def _opened_indexes(path: Any, mode: str, format: str | None, options: dict[str,
                 f"{type(one).__name__}; dv.View(…) is one of data, and dv.View(filename=paths) one "
                 "of paths"
             )
+    given |= {name: own[name] for name in ("layout", "follow") if own[name] is not None}
+    partition, max_rows = own["partition"], own["max_rows"]
+    if own["layout"] == "parts" and several is not path:
+        given["partition"], partition = partition, None  # which has whole parts
     sources = [node_of(one) if isinstance(one, View) else os.fsdecode(one) for one in several]
     faces = formats.Faces(viewed, sample_from)
-    return viewed(formats.open_indexes(sources, faces, **given, **options))
+    found = viewed(formats.open_indexes(sources, faces, **given, **options))
+    return _rows_of(found, partition, max_rows)
 
 
 def _paths(path: Any, mode: str, options: Mapping[str, Any]) -> list[str] | None:
