@@ -351,6 +351,20 @@ def test_rows_of_kept_chunks_are_those_of_the_order(batch, workers, tmp_path):
             assert np.array_equal(found(), wanted())
 
 
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8"])
+def test_chunks_of_single_numbers_are_kept(kind):
+    numbers = np.arange(100).astype(kind)
+
+    class Numbers(Source):
+        shape, dtype, chunk_rows = numbers.shape, numbers.dtype, 30
+
+        def read(self, index, memo):
+            return np.array(gather.read(numbers, index))
+
+    batches = [batch() for batch in dv.View(Numbers())._loader(8, sampler="chunk-permutation")]
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), numbers, strict=True)
+
+
 def test_kept_chunks_are_read_anew_after_a_write(tmp_path):
     v = rows_in(chunked("zarr", tmp_path), "r+")
     loader = v._loader(10, sampler="chunk-permutation", seed=0)

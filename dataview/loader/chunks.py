@@ -31,7 +31,7 @@ class _Held:
     def __init__(self, count: int) -> None:
         self.free = list(range(count))
         self.slots: OrderedDict[int, int] = OrderedDict()
-        self.rows: np.ndarray = np.empty(0)
+        self.rows: np.ndarray | None = None  # until it is known what the rows are like
 
     def forget(self, most: int) -> None:
         """Keep at most so many chunks, those used last."""
@@ -75,6 +75,7 @@ class KeptChunks:
         with self.lock:
             held = self.held
             slots = self._slots(held, chunks.tolist())
+            assert held.rows is not None
             found: np.ndarray = held.rows.take(
                 (slots - chunks)[which] * self.length + numbers, axis=0
             )
@@ -88,7 +89,7 @@ class KeptChunks:
                 held.slots.move_to_end(chunk)
         held.forget(2 * self.most - len(missing))
         for chunk, block in zip(missing, self._read(missing), strict=True):
-            if held.rows.shape[1:] != block.shape[1:] or held.rows.dtype != block.dtype:
+            if held.rows is None:
                 held.rows = np.empty((2 * self.most * self.length, *block.shape[1:]), block.dtype)
             slot = held.free.pop()
             held.rows[slot * self.length :][: len(block)] = block
