@@ -797,11 +797,14 @@ def test_codes_of_labels_are_the_same_in_all_partitions(tmp_path, openings):
         one = dv.open(tmp_path / "y.npy", partition=(p, 4))
         assert_same(one._codes()(), codes[p::4])
         assert list(one._codes()._meta["labels"]()) == ["A", "B", "C"]
+        assert one._labels()().tolist() == ["A", "B", "C"]
         table = dv.open(tmp_path / "y.csv", partition=(p, 4))
         assert_same(table.label._codes()(), codes[p::4])
         assert_same(table[:2].label._codes()(), codes[p::4][:2])
+        assert table[:2].label._labels()().tolist() == ["A", "B", "C"]
         parts = dv.open(folder, layout="parts", partition=(p, 4))
         assert_same(parts._codes()(), codes[3 * p : 3 * p + 3])
+        assert parts._labels()().tolist() == ["A", "B", "C"]
     openings.counts()
     dv.open(folder, layout="parts", partition=(1, 4))[1]()
     assert openings.files["part-00002.npy"] == 0  # unless labels are asked for

@@ -17,6 +17,7 @@ from dataview.tables.labels import (
     in_labels,
     labels_of,
     only_labelled,
+    undivided,
     with_found_labels,
     with_labels,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "only_labelled",
     "ranked",
     "rows_where",
+    "undivided",
     "whole_rows",
     "with_found_labels",
     "with_labels",

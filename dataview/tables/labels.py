@@ -53,12 +53,12 @@ def coded(node: Node, labels: Node | None, own: Labels | None = None) -> tuple[N
     check_ends(node, "_codes")
     if not known_shape(node):
         raise TypeError("_codes needs rows of labels; the view is a single element")
-    known = Values(_undivided(node), False, True).rows() if labels is None else labels
+    known = Values(undivided(node), False, True).rows() if labels is None else labels
     step = Coding(_photograph(known), labels is None)
     return Mapped(node, step, (), known_shape(node), np.dtype(np.intp)), known
 
 
-def _undivided(node: Node) -> Node:
+def undivided(node: Node) -> Node:
     """Return the data that a partition is one of: these have its labels, and others."""
     base = node
     while isinstance(base, Select):

@@ -38,13 +38,16 @@ class LabelVerbs(BaseView):
     def _labels(self) -> Self:
         """Return the labels: the distinct values that are not missing, in ascending order.
 
+        Those of a partition are those of all data: the labels that its `_codes` number.
+
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._labels()()
         array(['a', 'b'], dtype='<U1')
         """
         known = _known_labels(self)
         if known is None:
-            return like(self, tables.distinct(node_of(self), False, labels=True))
+            whole = tables.undivided(node_of(self))
+            return like(self, tables.distinct(whole, False, labels=True))
         given = known.given  # of which a view is more than its values: it may be still to be read
         return cast(Self, given) if isinstance(given, BaseView) else like(self, known.node())
 
