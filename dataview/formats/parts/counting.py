@@ -112,11 +112,14 @@ def opened_part(how: How, path: str) -> tuple[Node | None, Fact]:
     return node, (rows_in(node), kinds)
 
 
-def counted(how: How, listing: Listing, known: Counted | None = None) -> Counted | None:
-    """Return the rows of parts; None if that would read all, and nobody has asked for it.
+def counted(
+    how: How, listing: Listing, known: Counted | None = None
+) -> tuple[Counted, Node | None] | None:
+    """Return the rows of parts, and the first part if it was opened for that.
 
-    `known` is what was found out before, else the manifest is asked: who goes by neither opens all
-    parts, so that those elsewhere are not looked at before.
+    None is returned if that would read all, and nobody has asked for it.  `known` is what was found
+    out before, else the manifest is asked: who goes by neither opens all parts, so that those
+    elsewhere are not looked at before.
     """
     noted, labels = _noted(how) if known is None else (known.facts(), known.labels)
     if noted is not None or how.manifest:
@@ -132,22 +135,20 @@ def counted(how: How, listing: Listing, known: Counted | None = None) -> Counted
             f"{several if len(places) > 1 else f'{first} was counted anew'}; "
             "manifest=True makes a new one"
         )
-    paths = [listing.path(number) for number in places]
+
+    def look(number: int) -> tuple[Fact, Labels, Node | None]:
+        node, fact = opened_part(how, listing.path(number))
+        return fact, {} if node is None else labels_of(node), None if number else node
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(lambda path: _fact_and_labels(how, path), paths))
-    fresh = {listing.files[n]: fact for n, (fact, _) in zip(places, found, strict=True)}
+        found = list(pool.map(look, places))
+    fresh = {listing.files[n]: fact for n, (fact, _, _) in zip(places, found, strict=True)}
     facts = {**(noted or {}), **fresh}
-    labels = labels_together([labels, *(own for _, own in found)])
+    labels = labels_together([labels, *(own for _, own, _ in found)])
     whole = _together(listing, [facts[file] for file in listing.files], labels)
     if how.manifest and places:
         manifest.write(how.noted, listing.files, whole[1:], how.format, how.options)
-    return whole
-
-
-def _fact_and_labels(how: How, path: str) -> tuple[Fact, Labels]:
-    """Return what a part says of itself, and what its codes stand for."""
-    node, fact = opened_part(how, path)
-    return fact, {} if node is None else labels_of(node)
+    return whole, found[0][2] if found else None
 
 
 def _noted(how: How) -> tuple[Mapping[File, Fact] | None, Labels]:

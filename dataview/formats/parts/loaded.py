@@ -145,8 +145,8 @@ class PartsTable(Tables):
         how = self.how._replace(partition=None)
         found = counted(how, how.listed())
         assert found is not None
-        table = PartsTable(found, how)
-        table.number_alike({**self.parts[0][0].labels, **found.labels})
+        table = PartsTable(found[0], how)
+        table.number_alike({**self.parts[0][0].labels, **found[0].labels})
         return table
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:

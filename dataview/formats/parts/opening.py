@@ -72,7 +72,7 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     share = of_partition(how.partition, len(whole.files))
     is_own = share and not how.manifest
     found = counted(how, whole.only(share) if is_own else whole, known)
-    if found is not None and found.labels and is_own:  # they are numbered in all partitions alike
+    if found is not None and found[0].labels and is_own:  # they are numbered in all partitions alike
         is_own, found = False, counted(how, whole, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":
@@ -83,8 +83,11 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
         whole = whole.seen(how.reach)
         return stream_of_parts(how, whole, whole.only(share))
     how = how._replace(schema=how.joined_by(are_counted=True))
-    table = PartsTable(found if is_own else _only(found, found.listing.only(share)), how)
-    return node_of_parts(table, _first_opened(how, whole))
+    these, first = found
+    table = PartsTable(these if is_own else _only(these, these.listing.only(share)), how)
+    if first is None or (is_own and share[0]):  # it is not the first part of all
+        first = _first_opened(how, whole)
+    return node_of_parts(table, first)
 
 
 def _first_opened(how: How, listing: Listing) -> Node:
