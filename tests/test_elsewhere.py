@@ -318,3 +318,27 @@ def test_of_parquet_columns_of_groups_are_brought(server, table):
     server.files["/t.parquet"] = server.files["/t.parquet"].replace(b"19000", b"00000")
     with pytest.raises(ValueError, match="has changed since it was opened"):
         d.b[19_000]()
+
+
+def test_columns_of_small_groups_of_parquet_are_brought_together(server, table):
+    d = dv.open(f"{server.url}/t.parquet", keep=False)
+    server.asked.clear()
+    found = d[3000:9000]()
+    assert len(server.asked) == 1
+    for name, column in table.items():
+        np.testing.assert_array_equal(found[name], column[3000:9000])
+    chosen = np.random.default_rng(0).integers(0, 20_000, 50)
+    server.asked.clear()
+    np.testing.assert_array_equal(d[chosen]()["b"], np.array(table["b"])[chosen])
+    assert len(server.asked) <= 2
+
+
+def test_no_column_of_parquet_is_brought_for_another_one(server):
+    buffer = io.BytesIO()
+    columns = {name: np.arange(200_000.0) for name in "abc"}
+    pq.write_table(pa.table(columns), buffer, use_dictionary=False, compression="none")
+    server.files["/t.parquet"] = buffer.getvalue()
+    d = dv.open(f"{server.url}/t.parquet", keep=False)
+    server.asked.clear()
+    assert d.a._sum()() == d.b._sum()() == columns["a"].sum()
+    assert brought(server) < 3_300_000

@@ -14,6 +14,8 @@ from collections import Counter
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dataview as dv
@@ -212,6 +214,19 @@ def test_each_part_is_fetched_once_an_epoch(sampler, server):
         fetched = Counter(server.paths())
         assert len(fetched) >= 3  # those in memory from before need not be fetched
         assert set(fetched.values()) == {2}  # the header, and the data
+
+
+def test_columns_of_parts_are_fetched_together(server):
+    buffer = io.BytesIO()
+    columns = {name: np.random.default_rng(0).random(20_000) for name in "abcdef"}
+    pq.write_table(pa.table(columns), buffer, row_group_size=5000)
+    urls = serve(server, {f"part-{number}.parquet": buffer.getvalue() for number in range(4)})
+    d = dv.open(urls, layout="parts", keep=False)
+    server.asked.clear()
+    assert sum(len(batch.a()) for batch in d._loader(3000)) == 80_000
+    assert settled()
+    _, *others = Counter(server.paths()).values()  # the first tells which columns are asked for
+    assert others == [3] * 3  # the beginning and the end, and the data
 
 
 @pytest.mark.parametrize("put_files", [arrays, tables])

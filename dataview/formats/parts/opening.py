@@ -72,7 +72,7 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     share = of_partition(how.partition, len(whole.files))
     is_own = share and not how.manifest
     found = counted(how, whole.only(share) if is_own else whole, known)
-    if found is not None and found[0].labels and is_own:  # they are numbered in all partitions alike
+    if found is not None and found[0].labels and is_own:  # those of all parts are numbered
         is_own, found = False, counted(how, whole, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,7 +52,7 @@ class ParquetTable(ArrowTable):
         self._taking = threading.Lock()
         self._bounds: dict[Name, Bounds | None] = {}
         state = self.state_now()
-        self.metadata = parquet.read_metadata(self.to_read()["source"])
+        self.metadata = parquet.read_metadata(self.to_read())
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
@@ -125,7 +125,7 @@ class ParquetTable(ArrowTable):
             found = None if self.leaves[name].kind.depth else self._differing(name, groups)
             if found is not None:
                 return found
-        with self._reader(as_codes=True) as reader:
+        with self._reader(names, groups) as reader:
             return reader.read_row_groups(groups, columns=paths, use_threads=False)
 
     def _differing(self, name: Name, groups: list[int]) -> Any:
@@ -164,7 +164,7 @@ class ParquetTable(ArrowTable):
         chunks = [self.metadata.row_group(one).column(self.places[name]) for one in groups]
         most = sum(4 * own.total_uncompressed_size + 16 * own.num_values for own in chunks)
         batches = []
-        with self._reader(as_codes=False) as reader:
+        with self._reader([name], groups, as_codes=False) as reader:
             for batch in reader.iter_batches(
                 rows, row_groups=groups, columns=[column.path], use_threads=False
             ):
@@ -175,8 +175,10 @@ class ParquetTable(ArrowTable):
         return arrow().Table.from_batches(batches) if batches else None
 
     @contextlib.contextmanager
-    def _reader(self, as_codes: bool) -> Iterator[Any]:
-        """Lend a reader that nobody uses."""
+    def _reader(
+        self, names: Collection[Name], groups: list[int], as_codes: bool = True
+    ) -> Iterator[Any]:
+        """Lend a reader that nobody uses, for columns of some groups."""
         idle = self._idle[as_codes]
         with self._taking:
             reader = idle.pop() if idle else None
@@ -184,7 +186,10 @@ class ParquetTable(ArrowTable):
             parquet = import_library("pyarrow.parquet", "dataview[arrow]")
             texts = self._as_codes if as_codes else None
             reader = parquet.ParquetFile(
-                **self.to_read(), metadata=self.metadata, read_dictionary=texts
+                self.to_read(names, groups),
+                metadata=self.metadata,
+                read_dictionary=texts,
+                pre_buffer=False,
             )
         yield reader
         if self.keeps_open:
@@ -198,9 +203,9 @@ class ParquetTable(ArrowTable):
         with open_regular(self.path) as file:
             return state_of(file)
 
-    def to_read(self) -> dict[str, Any]:
-        """Return what pyarrow reads, and how."""
-        return {"source": self.path, "pre_buffer": False}
+    def to_read(self, names: Collection[Name] = (), groups: Sequence[int] = ()) -> Any:
+        """Return what pyarrow reads, for columns of some groups or the description."""
+        return self.path
 
     def _check_sizes(self, names: Collection[Name], groups: list[int]) -> None:
         """Raise if a few bytes would be unpacked to very many."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,10 @@ class RemoteFile:
                 data[done : done + len(part)] = np.frombuffer(part, np.uint8)
                 done += len(part)
 
-    def reader(self) -> Reader:
-        """Return a file object for libraries."""
-        return Reader(self)
+    def reader(self, ranges: Iterable[Range] = ()) -> Reader:
+        """Return a file object for libraries; ranges that these will read are brought now."""
+        ranges = sorted(ranges)
+        return Reader(self, [start for start, _ in ranges], self.read_ranges(ranges))
 
     def release(self) -> None:
         """Forget what was read ahead; nobody waits for a file that is only read."""
@@ -91,10 +93,11 @@ def read_up_to(place: Place, ranges: Iterable[Range]) -> list[bytes]:
 
 
 class Reader(io.RawIOBase):
-    """A file object that reads parts of a remote file."""
+    """A file object that reads parts of a remote file; those that begin at `starts` are there."""
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: RemoteFile, starts: Sequence[int], found: Sequence[bytes]) -> None:
         self.file, self.at = file, 0
+        self.starts, self.found = [0, *starts], [file.begin, *found]
 
     def readable(self) -> bool:
         """Return True."""
@@ -123,8 +126,10 @@ class Reader(io.RawIOBase):
         stop = min(start + len(view), self.file.size)
         if stop <= start:
             return 0
-        if stop <= len(self.file.begin):
-            view[: stop - start] = self.file.begin[start:stop]
+        place = bisect_right(self.starts, start) - 1
+        begin, found = self.starts[place], self.found[place]
+        if stop - begin <= len(found):
+            view[: stop - start] = memoryview(found)[start - begin : stop - begin]
         else:
             view[: stop - start] = self.file.read_ranges([(start, stop - start)])[0]
         self.at = stop
