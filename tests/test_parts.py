@@ -496,6 +496,11 @@ def test_a_single_row_loads_its_part_alone(tmp_path, openings):
     assert_same(d[40](), X[40])
     assert settled()
     assert openings.counts() == [1]
+    d = dv.open(put_csv(tmp_path / "c"), layout="parts", manifest=True)
+    openings.counts()
+    assert d[40]().tolist() == (40, "text 40")  # of two columns
+    assert settled()
+    assert openings.counts() == [1]
 
 
 def test_parts_make_room_for_others(tmp_path, openings):

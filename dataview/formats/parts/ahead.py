@@ -155,7 +155,7 @@ class Ahead:
                     self._behind = None  # it was the order of another loop
                 needed = 3 if is_next else room + 1
             else:
-                needed = 2 if name in self._names[1] else 3
+                needed = 2 if name in self._names[1] else room + 1  # of the first rows still
             self._at = part
             self._names[1].add(name)
             behind = self.after(part)
