@@ -1,9 +1,11 @@
 """Indexes: tables that name items elsewhere, which are got when they are asked for."""
 
 import inspect
+import io
 import json
 import pathlib
 import pickle
+import threading
 import zipfile
 from urllib.parse import quote
 
@@ -797,6 +799,84 @@ def test_items_in_a_file_elsewhere_are_read_by_their_ranges(tmp_path):
         assert sorted(server.ranges()) == ["bytes=0-9", "bytes=500000-500104"]
 
 
+@pytest.fixture
+def server(tmp_path):
+    dv.cache.set_root(tmp_path / "cache")
+    with serving() as served:
+        yield served
+    dv.cache.set_root(None)
+
+
+WAYS = {
+    "at once": lambda d: d.item(),
+    "known": lambda d: d._probe().item(),
+    "loader": lambda d: np.concatenate([batch.item() for batch in d._loader(8)]),
+    "two samplers": lambda d: np.concatenate(
+        [batch.item() for batch in d._loader(8, sampler=["linear", "permutation"])]
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("get", ["bytes", "text", "files", None])
+def test_items_elsewhere_are_got_several_at_a_time(server, tmp_path, get, way):
+    wait = threading.Barrier(4)  # which none passes alone
+
+    def together(handler):
+        wait.wait(20)
+        return False
+
+    for number in range(16):
+        buffer = io.BytesIO()
+        Image.fromarray(np.full((2, 2), number, "u1")).save(buffer, "png")
+        server.files[f"/{number}.png"] = b"%d" % number if get else buffer.getvalue()
+    path = written(tmp_path, "i.csv", "filename\n" + "".join(f"{n}.png\n" for n in range(16)))
+    made = {"files": lambda one: int(pathlib.Path(one).read_text()), None: lambda one: one[0, 0]}
+    made = made.get(get, int)
+    how = {"get": get, "prefix": server.url}
+    d = dv.open(path, processor=made, **how)
+    if way == "two samplers":
+        d = dv.open([path, path], processor=lambda one, other: made(one), **how)
+    if way == "known":
+        d = d._probe()
+    own = dv.open(path, **how, **({"ragged": True} if get is None else {}))
+    server.faults = dict.fromkeys(server.files, together)
+    assert WAYS[way](d).tolist() == [*range(16)]
+    if way == "at once":
+        assert len(own.item()) == 16
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ranges_of_one_file_are_got_in_one_request_for_a_batch(server, tmp_path, way):
+    server.files["/x.bin"] = b"".join(b"%02d" % number for number in range(16))
+    path = written(tmp_path, "i.csv", ranges_of("x.bin", [(2 * n, 2) for n in range(16)]))
+    how = {"get": "text", "prefix": server.url, "processor": int}
+    d = dv.open(path, **how)
+    if way == "two samplers":
+        d = dv.open([path, path], **{**how, "processor": lambda one, other: int(one)})
+    if way == "known":
+        d = d._probe()
+    server.asked.clear()
+    assert WAYS[way](d).tolist() == [*range(16)]
+    assert len(server.asked) == {"loader": 2, "two samplers": 4}.get(way, 1)
+
+
+def test_an_item_elsewhere_that_cannot_be_got_is_one_of_several(server, tmp_path):
+    server.files |= {f"/{number}": b"%d" % number for number in range(8) if number != 3}
+    server.files["/5"] = b"\xff"
+    path = written(tmp_path, "i.csv", "filename\n" + "".join(f"{n}\n" for n in range(8)))
+    d = dv.open(path, get="text", prefix=server.url, processor=int)
+    loader = d._loader(8, on_error="skip")
+    assert next(loader).item().tolist() == [0, 1, 2, 4, 6, 7]
+    assert [(one.row, type(one.error)) for one in loader.errors] == [
+        (3, FileNotFoundError),
+        (5, ValueError),
+    ]
+    for read in (lambda: d.item(), lambda: list(d._loader(8))):
+        with pytest.raises(FileNotFoundError, match=r"sample 3.*/3, row 3 of .*i\.csv"):
+            read()
+
+
 def test_options_of_file_systems_are_those_of_the_items_too(tmp_path, monkeypatch):
     asked = []
     system = fsspec.implementations.memory.MemoryFileSystem
@@ -858,6 +938,18 @@ def test_copies_whose_paths_were_given_stay_while_a_view_has_them(tmp_path, monk
     finally:
         dv.cache.set_limit()
         dv.cache.set_root(None)
+
+
+def test_copies_that_made_room_for_others_are_got_again(server, tmp_path):
+    path = written(tmp_path, "index.csv", "filename\n" + "\n".join("abcde"))
+    server.files |= {f"/{name}": name.encode() * 4 for name in "abcde"}
+    dv.cache.set_limit(bytes=5, disk=1)  # for one of them
+    try:
+        how = {"get": "files", "prefix": server.url}
+        d = dv.open(path, processor=lambda copy: pathlib.Path(copy).read_text(), **how)
+        assert next(d._loader(5)).item().tolist() == [name * 4 for name in "abcde"]
+    finally:
+        dv.cache.set_limit()
 
 
 def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):

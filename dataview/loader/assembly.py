@@ -6,6 +6,7 @@ the array itself has the name "".  A batch never shares memory with the data.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -237,13 +238,26 @@ class Assembly:
         if together is None:
             ready, together = self._ready_or_error(task, made)
         try:
-            samples, outcome = self._one_by_one(task, mark, made, ready)
+            with self._ahead(task):
+                samples, outcome = self._one_by_one(task, mark, made, ready)
             if together is not None and outcome.kept is None and not outcome.failures:
                 raise together
         finally:
             del together  # an error knows this frame, which would keep all that it is about
         kept = [*(range(len(task.rows)) if outcome.kept is None else outcome.kept)]
         return outcome._replace(batch=self._collated(samples, task, kept))
+
+    def _ahead(self, task: Task) -> contextlib.ExitStack:
+        """Return the context in which the items of samples may be got together."""
+        contexts = contextlib.ExitStack()
+        for name in self._by_one if task.samples is None and len(task.rows) > 1 else ():
+            node: Any = self.parts[name]
+            pairing = pairing_of(node)
+            if pairing is not None:
+                rows = node.part(parse(task.rows, (node.count,))).numbers().tolist()
+                others = {name: own.tolist() for name, own in (task.others or {}).items()}
+                contexts.enter_context(pairing.ahead(rows, others))
+        return contexts
 
     def _one_by_one(
         self, task: Task, mark: Mark, made: Made | None, ready: Sequence[Any] | None

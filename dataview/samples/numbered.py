@@ -129,7 +129,17 @@ class NumberedSamples(Sampled):
                 return evaluate(self.sample(int(self.numbers())))
         if is_endless(self.count):
             raise endless("calling")
-        return stack([evaluate(self.sample(number)) for number in self.numbers().tolist()])
+        numbers = self.numbers().tolist()
+        with self.ahead(numbers):
+            return stack([evaluate(self.sample(number)) for number in numbers])
+
+    def ahead(self, numbers: Sequence[int]) -> AbstractContextManager[None]:
+        """Return the context for samples that are made in this order; a function may prepare."""
+        prepare = getattr(self.function, "ahead", None)
+        if prepare is None or len(numbers) < 2:
+            return nullcontext()
+        found: AbstractContextManager[None] = prepare(numbers)
+        return found
 
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading a few."""
@@ -241,7 +251,8 @@ class RaggedSamples(NumberedSamples):
         if is_endless(self.count or 0):
             raise endless("making all samples")
         numbers = self.numbers().tolist()
-        made = {number: self._values(number) for number in dict.fromkeys(numbers)}
+        with self.samples.ahead([*dict.fromkeys(numbers)]):
+            made = {number: self._values(number) for number in dict.fromkeys(numbers)}
         return self.like.rows_of([made[number] for number in numbers])
 
     def joined(self, nodes: Sequence[Node]) -> Node | None:
@@ -375,7 +386,7 @@ def _made_source(
         return RaggedSamples(node, path, sample)
     shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
     facts = path, _member, _members_read, node.deterministic, size
-    return stored(FunctionSource(node.sample, shape, dtype, *facts))
+    return stored(FunctionSource(node.sample, shape, dtype, *facts, node.ahead))
 
 
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dataview.errors import error_at
@@ -15,10 +18,15 @@ class Dropped(ValueError):
     """A sample that a user's function leaves out, which is no failure."""
 
 
+AHEAD = 64
+"""So many items are got together before the first of them is needed."""
+
+
 class Items(NamedTuple):
     """The items of an index: how many, what gets one by its number, or None, and where it is.
 
     `rows` are the rows of the index, for samplers; `parts` are the nodes of all that it has.
+    `together` gets some by their numbers, and returns what returns each of them, or raises.
     """
 
     total: int
@@ -26,6 +34,31 @@ class Items(NamedTuple):
     where: Callable[[int], str]
     rows: Node
     parts: Sequence[Node] = ()
+    together: Callable[[Sequence[int]], Sequence[Callable[[], Any]]] | None = None
+
+
+class _Coming:
+    """Items of an index that will be asked for in this order, some of which are here."""
+
+    def __init__(self, items: Items, numbers: Sequence[int]) -> None:
+        self.items, self.numbers = items, numbers
+        self.found: Mapping[int, Callable[[], Any]] = {}
+        self.reached = 0
+
+    def got(self, number: int) -> Any:
+        """Return an item; those that are asked for after it are got with it."""
+        while number not in self.found:
+            some = self.numbers[self.reached : self.reached + AHEAD]
+            if not some or self.items.together is None:
+                return self.items.got(number)
+            self.reached += len(some)
+            self.found = dict(zip(some, self.items.together(some), strict=True))
+        return self.found[number]()
+
+
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+_coming: ContextVar[Mapping[Any, Sequence[_Coming]]] = ContextVar("coming", default=_NONE)
 
 
 class Pairing:
@@ -51,6 +84,21 @@ class Pairing:
         self.check_lengths()
         return self.sample([number] * len(self.indexes))
 
+    @contextlib.contextmanager
+    def ahead(
+        self, numbers: Sequence[int], others: Mapping[str, Sequence[int]] = _NONE
+    ) -> Iterator[None]:
+        """Let items be got together: those of these numbers will be asked for, in this order.
+
+        `others` are the numbers of other indexes than the first, where they differ.
+        """
+        each = [numbers, *(others.get(name, numbers) for name in self.others)]
+        token = _coming.set({**_coming.get(), self: [*map(_Coming, self.indexes, each)]})
+        try:
+            yield
+        finally:
+            _coming.reset(token)
+
     def check_lengths(self) -> None:
         """Raise if an index has another length than the first, so that one number is not both's."""
         count = self.indexes[0].total
@@ -71,9 +119,10 @@ class Pairing:
         then; without it they raise.
         """
         results = []
+        coming = _coming.get().get(self, self.indexes)
         for place, (items, number) in enumerate(zip(self.indexes, numbers, strict=True)):
             try:
-                results.append(items.got(number))
+                results.append(coming[place].got(number))
             except Exception as error:
                 where = items.where(number)
                 named = error if where in str(error) else error_at(error, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +15,16 @@ from dataview.index import Index, gather
 from dataview.sources.protocol import Memo, Source
 
 
+def _alone(numbers: Sequence[int]) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class FunctionSource(Source):
     """Row i is a part of `sample(i)`, by the names of members; each sample is made once.
 
-    `members_read` returns all members that an evaluation reads, which are read together.
+    `members_read` returns all members that an evaluation reads, which are read together, and
+    `ahead` the context in which samples are made: what several of them need may be got together.
     """
 
     sample: Callable[[int], Any]
@@ -30,6 +35,7 @@ class FunctionSource(Source):
     members_read: Callable[[Any, Memo], Iterable[tuple[str, ...]]]
     deterministic: bool
     sample_bytes: int
+    ahead: Callable[[Sequence[int]], contextlib.AbstractContextManager[None]] = _alone
     shares: bool = field(default=True, init=False)  # a sample is made once for all its fields
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
@@ -37,8 +43,10 @@ class FunctionSource(Source):
 
         def fetch(numbers: np.ndarray) -> np.ndarray:
             rows = np.empty((len(numbers), *self.shape[1:]), self.dtype)
-            for place, number in enumerate(numbers.tolist()):
-                rows[place] = self._values(number, memo)
+            wanted = numbers.tolist()
+            with self.ahead(wanted):
+                for place, number in enumerate(wanted):
+                    rows[place] = self._values(number, memo)
             return rows
 
         return gather.by_rows(index, fetch)

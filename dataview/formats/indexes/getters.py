@@ -13,11 +13,13 @@ import io
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dataview.cache import Lease, local_copy
 from dataview.compute import run_blocks
 from dataview.errors import hint
+from dataview.formats.elsewhere import AT_ONCE
 from dataview.formats.indexes.places import Place
 from dataview.sources import Place as Elsewhere
 from dataview.sources import is_url, open_regular, read_all, read_up_to
@@ -103,8 +105,18 @@ def contents(places: Sequence[Place]) -> list[bytes | None]:
             for number, part in zip(numbers, parts, strict=True):
                 found[number] = part or None
 
-    run_blocks(put, [*together.values(), *alone])
+    at_once(put, [*together.values()], is_far=True)
+    is_far = any(is_url(places[number].url) for number, *_ in alone)
+    at_once(put, alone, is_far)
     return found
+
+
+def at_once(work: Callable[[Any], Any], items: Sequence[Any], is_far: bool) -> list[Any]:
+    """Return what is made of items, several at a time: more than there are cores of what is far."""
+    if not is_far or len(items) < 2:
+        return run_blocks(work, [*items])
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return list(threads.map(work, items))
 
 
 def opened(place: Place) -> io.BytesIO:
@@ -126,7 +138,10 @@ def nothing_at(where: str) -> FileNotFoundError:
 
 def text(place: Place) -> str | None:
     """Return the text at a place, which is in UTF-8."""
-    found = content(place)
+    return _text_in(place, content(place))
+
+
+def _text_in(place: Place, found: bytes | None) -> str | None:
     try:
         return None if found is None else found.decode()
     except UnicodeDecodeError as error:
@@ -134,6 +149,25 @@ def text(place: Place) -> str | None:
             f"{place} is no text in UTF-8: {error.reason} at byte {error.start}; get='bytes' gets "
             "it as it is"
         ) from None
+
+
+def got_together(get: Get, places: Sequence[Place]) -> list[Any]:
+    """Return what a getter of this room returns for some places, or the error of each of them."""
+
+    def attempt(number: int) -> Any:
+        try:
+            return get(places[number]) if raw is None else _text_in(places[number], raw[number])
+        except Exception as error:
+            return error
+
+    raw: list[bytes | None] | None = None
+    if get in (content, text):
+        with contextlib.suppress(Exception):  # each tells its own
+            raw = contents(places)
+    if raw is not None and get is content:
+        return raw
+    is_far = raw is None and any(is_url(place.url) for place in places)
+    return at_once(attempt, range(len(places)), is_far)
 
 
 LAST = 128

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import functools
-from collections.abc import Callable, Mapping
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dataview.formats.indexes.getters import Get, content, contents, nothing_at, opened
+from dataview.formats.indexes.getters import (
+    Get,
+    content,
+    contents,
+    got_together,
+    nothing_at,
+    opened,
+    text,
+)
 from dataview.formats.indexes.places import Places
 from dataview.formats.media.decoders import Member, decoder_of, kind_of
 from dataview.formats.media.folders import suffix_of
@@ -41,14 +53,16 @@ FIELDS = {
 """What the getters with names return."""
 
 
+NOTHING: Mapping[int, Any] = MappingProxyType({})
+
 # --- decoded by suffix ---------------------------------------------------------------------------
 
 
 class Files:
-    """The items of an index as files for a decoder."""
+    """The items of an index as files for a decoder; of some elsewhere the bytes are `here`."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, places: Places, here: Mapping[int, bytes | None] = NOTHING) -> None:
+        self.places, self.here = places, here
 
     def __len__(self) -> int:
         return len(self.places)
@@ -59,8 +73,19 @@ class Files:
         if place.offset is None and not is_url(place.url):
             return place.url
         found = Member(place.url)
-        found.opened = functools.partial(opened, place)
+        raw = self.here.get(number)
+        found.opened = functools.partial(opened, place) if raw is None else lambda: io.BytesIO(raw)
         return found
+
+    def near(self, numbers: Sequence[int]) -> Files:
+        """Return the same files, of which some that are elsewhere are brought now, together."""
+        try:
+            places = zip(numbers, self.places.of(np.array(numbers)), strict=True)
+            far = {number: place for number, place in places if is_url(place.url)}
+            here = dict(zip(far, contents([*far.values()]), strict=True))
+        except Exception:  # each tells its own when it is opened
+            return self
+        return Files(self.places, here)
 
     def where(self, number: int) -> str:
         """Return what a file is called in errors."""
@@ -101,6 +126,19 @@ def decoded_fields(rows: Rows) -> dict[str, Node]:
     return {ITEM: node_of_rows(rows), **facts}
 
 
+def decoded_together(rows: Rows, numbers: Sequence[int]) -> list[Callable[[], Any]]:
+    """Return what returns the contents of each of some files, which are decoded now."""
+    near = rows.near(numbers)
+
+    def attempt(number: int) -> Any:
+        try:
+            return decoded_at(near, number)
+        except Exception as error:
+            return error
+
+    return [functools.partial(_result, one) for one in in_threads(attempt, numbers)]
+
+
 def decoded_at(rows: Rows, number: int) -> np.ndarray | None:
     """Return what is in a file, None if there is none."""
     try:
@@ -117,6 +155,33 @@ def got_at(places: Places, get: Get, number: int) -> Any:
     return get(places.at(number))
 
 
+def together_at(places: Places, get: Get, numbers: Sequence[int]) -> list[Callable[[], Any]]:
+    """Return what returns each of some items, which a getter of this package gets now."""
+    one_by_one = [functools.partial(got_at, places, get, number) for number in numbers]
+    try:
+        wanted = places.of(np.array(numbers))
+    except ValueError:  # a name leads out of the folder, say
+        return [*one_by_one]
+    found = zip(got_together(get, wanted), one_by_one, strict=True)
+    if get is content or get is text:
+        return [functools.partial(_result, one) for one, _ in found]
+    return [functools.partial(_copy, one, again) for one, again in found]
+
+
+def _result(found: Any) -> Any:
+    """Return what was got, or raise why it was not."""
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _copy(found: Any, again: Callable[[], Any]) -> Any:
+    """Return the path of a file; where there is no room for all copies, some are made again."""
+    is_gone = isinstance(found, str) and not os.path.exists(found)
+    had_no_room = isinstance(found, OSError) and found.errno == errno.ENOSPC
+    return again() if is_gone or had_no_room else _result(found)
+
+
 def got_fields(places: Places, get: Get, name: str, opening: Opening) -> dict[str, Node]:
     """Return the field of what a getter with a name returns."""
     find: Callable[[np.ndarray], Any] = functools.partial(_found, places, get)
@@ -125,14 +190,12 @@ def got_fields(places: Places, get: Get, name: str, opening: Opening) -> dict[st
 
 def _found(places: Places, get: Get, numbers: np.ndarray) -> list[Any]:
     """Return what a getter returns for some items, or raise if there is nothing at one."""
-    wanted = places.of(numbers)
-    if get is content:
-        found: list[Any] = contents(wanted)
-    else:
-        found = in_threads(lambda number: get(wanted[number]), range(len(wanted)))
+    found = got_together(get, places.of(numbers))
     for place, one in enumerate(found):
         if one is None:
             raise nothing_at(places.where(int(numbers[place])))
+        if isinstance(one, Exception):
+            raise one
     return found
 
 

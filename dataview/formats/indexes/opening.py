@@ -142,17 +142,21 @@ def _index(source: Any, get: Any, how: _How) -> _Index:
     columns = {name: field(table, name) for name in table.fields}
     fields = _joined(columns, {"url": stored(url), **_targets(table, how.faces)})
     where = places.where
+    together: Callable[[Sequence[int]], Any] | None = None
     if get is None:
         wanted = {name: how.options[name] for name in items.DECODING if name in how.options}
         rows = items.decoded(places, opening, wanted)
         got = functools.partial(items.decoded_at, rows)
+        together = functools.partial(items.decoded_together, rows)
         made = items.decoded_fields(rows)
     else:
         getter = getter_of(get, places.has_ranges, copies)
         got = functools.partial(items.got_at, places, getter)
-        made = items.got_fields(places, getter, get, opening) if isinstance(get, str) else {}
+        is_own = isinstance(get, str)  # a user's function is called for one item after the other
+        together = functools.partial(items.together_at, places, getter) if is_own else None
+        made = items.got_fields(places, getter, get, opening) if is_own else {}
     parts = (*fields.values(), *made.values())
-    return _Index(fields, Items(len(places), got, where, table, parts), made)
+    return _Index(fields, Items(len(places), got, where, table, parts, together), made)
 
 
 _TEXTS = np.dtypes.StringDType()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +66,11 @@ class Rows:
         except Exception as error:
             raise self._named(number, error) from error
         return found
+
+    def near(self, numbers: Sequence[int]) -> Rows:
+        """Return the same rows, for which files that are elsewhere are brought together."""
+        bring = getattr(self.files, "near", None)
+        return self if bring is None else replace(self, files=bring(numbers))
 
     def header(self, number: int) -> Header:
         """Return the header of a file, or raise an error that names it."""
@@ -241,9 +246,10 @@ class DecodedSource(Source):
     def _decoded(self, numbers: np.ndarray) -> np.ndarray:
         found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
         wanted = numbers.tolist()
+        rows = self.rows.near(wanted)
 
         def put(place: int) -> None:
-            found[place] = self.rows.decoded(wanted[place])
+            found[place] = rows.decoded(wanted[place])
 
         in_threads(put, range(len(wanted)))
         return found
@@ -357,7 +363,9 @@ class RaggedFiles(RaggedSamples):
         """Return the files as rows in memory, decoded by threads."""
         numbers = self.numbers().tolist()
         wanted = [*dict.fromkeys(numbers)]
-        made = dict(zip(wanted, in_threads(self._values, wanted), strict=True))
+        samples: Any = self.samples
+        near = RaggedFiles(FileSamples(samples.rows.near(wanted)), self.path, self.like)
+        made = dict(zip(wanted, in_threads(near._values, wanted), strict=True))
         return self.like.rows_of([made[number] for number in numbers])
 
     def told_shapes(self, numbers: np.ndarray) -> np.ndarray:
