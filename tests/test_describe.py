@@ -158,9 +158,23 @@ def test_of_many_rows_a_sample_tells_and_is_marked(rng):
     assert found["word"]["most frequent"] == "no"
     assert found["word"]["times"] == pytest.approx(13_333, rel=0.1)
     assert found == again and repr(found) == repr(again)
-    line = repr(found).splitlines()[1]
-    assert line.count("≈") == 4
+    assert "".join(lines_of(found, "a")).count("≈") == 4
     assert not few.sampled and "≈" not in repr(few)
+
+
+def lines_of(found, name):
+    """The lines of a description that begin with the name of a field."""
+    return [line for line in repr(found).splitlines() if line.split()[:1] == [name]]
+
+
+def test_a_description_is_folded_to_the_width_of_a_terminal():
+    d = dv.View(x=[1.0, 2.0, 3.0], word=["a", "b", "b"], **{"a name of many letters": [1, 2, 3]})
+    lines = repr(d._describe()).splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [line.split() for line in lines if line.startswith("field")]
+    assert heads[0][1:4] == ["dtype", "count", "missing"] and len(heads) > 1
+    assert heads[-1][-2:] == ["shortest", "longest"]
+    assert [line.split()[0] for line in lines[lines.index("") :][-2:]] == ["field", "word"]
 
 
 def test_memory_is_bounded_whatever_the_number_of_rows():
@@ -224,7 +238,7 @@ def test_memory_is_bounded_however_many_numbers_a_csv_file_has(tmp_path, rng):
 def test_a_description_is_text_html_and_plain_dictionaries():
     d = dv.View(x=[1.0, 2.0, math.nan], **{"<b>": ["a\n", "<i>", "c" * 50]})
     found = d._describe()
-    assert repr(found).count("\n") == 2
+    assert len(lines_of(found, "x")) == 2
     html = found._repr_html_()
     html = html.replace(page.STYLE, "")
     assert "<b>" not in html and "<i>" not in html and "&lt;b&gt;" in html
@@ -255,8 +269,8 @@ def test_a_histogram_counts_tenths_of_the_range(rng, dtype):
     found = dv.View(a)._describe()
     told = found[""]["histogram"]
     assert told == tuple(np.histogram(a.astype("i8"), 10)[0])
-    line = repr(found).splitlines()[1]
-    assert sum(sign in "▁▂▃▄▅▆▇█" for sign in line) == 10
+    lines = "".join(lines_of(found, "(data)"))
+    assert sum(sign in "▁▂▃▄▅▆▇█" for sign in lines) == 10
     assert found._repr_html_().count("<svg") == 1
     assert "histogram" not in dv.View(np.array([-1.7e308, 1.7e308]))._describe()[""]
     assert dv.View(np.zeros(3))._describe()[""]["histogram"] == (0, 0, 0, 0, 0, 3, 0, 0, 0, 0)

@@ -751,3 +751,75 @@ def test_many_ragged_rows_of_several_axes_are_shown(axes):
     rows = [np.full((number + 1,) + (2,) * (axes - 1), number) for number in range(8)]
     d = dv.View(x=dv.ragged(rows), y=np.arange(8))
     assert "…" in repr(d.x) and "…" in repr(d) and "8" in d._repr_html_()
+
+
+# -------------------- wide tables, samples, gaps --------------------
+
+
+def wide_table(count, rows=5):
+    return dv.View({f"column{n}": np.arange(rows) * 1000.0 + n for n in range(count)})
+
+
+@pytest.mark.parametrize("count", [9, 12, 20])
+def test_a_wide_table_is_folded_where_its_rows_are_asked_for(count):
+    lines = repr(wide_table(count)._head(3)).splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [line.split() for line in lines if line.strip().startswith("column")]
+    assert len(heads) > 1 and [*itertools.chain(*heads)] == [f"column{n}" for n in range(count)]
+    assert sum(line.split()[:1] == ["2000.0"] for line in lines) == 1
+    assert len(repr(wide_table(count)).splitlines()) == 1 + count
+
+
+def test_of_a_very_wide_table_the_middle_columns_are_left_out():
+    text, page = repr(wide_table(100)._head(3)), wide_table(100)._head(3)._repr_html_()
+    heads = [line.split() for line in text.splitlines() if line.strip().startswith("column")]
+    shown = [*itertools.chain(*heads)]
+    assert len(heads) == 3 and shown[0] == "column0" and shown[-1] == "column99"
+    assert text.splitlines()[-1] == f"  … {101 - len(shown)} more; d._fields() has their names"
+    assert shown.count("…") == 1 and max(map(len, text.splitlines())) <= 80
+    assert len(re.findall("<th[^>]*>column", page)) == 50 and "… 50 more; d._fields()" in page
+
+
+def test_a_sample_is_printed_with_its_values_though_its_repr_reads_nothing(tmp_path):
+    (tmp_path / "t.csv").write_text("city,size,rooms\nBern,1.5,3\nRome,,\n")
+    d = dv.open(tmp_path / "t.csv")
+    assert "Bern" not in repr(d[0]) and "Bern" in str(d[0]) and "1.5" in f"{d[0]}"
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(3, 2))
+    sample = dv.View(x=dv.open(tmp_path / "x.npy"), y=[7, 8, 9])[2]
+    assert "4.0 5.0" in str(sample) and "4.0 5.0" not in repr(sample)
+    large = dv.View(x=unread(1 << 22), y=3.5)
+    assert str(large) == repr(large)  # an array and a number, which is no row of many
+
+
+def test_a_sample_of_unknown_size_is_printed_copied_and_described(tmp_path):
+    for number in range(2):
+        image = PIL.Image.fromarray(np.full((10 + number, 12, 3), number, np.uint8))
+        image.save(tmp_path / f"{number}.png")
+    d = dv.open(tmp_path)
+    assert d._shape()[0] == 2 and d.image[0]._shape() == (None, None, 3)
+    assert "'0.png'" in str(d[0])
+    assert d[0]._copy().image._shape() == (10, 12, 3)
+    assert d[1]._describe()["image"]["max"] == 1
+    assert "image: images" in repr(d[0]._show())
+    with pytest.raises(dv.UndeclaredError, match=r"shape is unknown .* d\._probe\(\)"):
+        d[0]()
+
+
+def test_fields_of_rows_that_were_asked_for_are_seen(tmp_path):
+    np.savez(tmp_path / "t.npz", x=np.arange(9.0), y=np.arange(9))
+    d = dv.open(tmp_path / "t.npz")
+    assert "0.0 1.0" in repr(d._head(2).x) and "7 8" in repr(d._tail(2)["y"])
+    assert "0.0" not in repr(d[:2].x)
+    with pytest.raises(TypeError, match=r"one sample has no rows .* print\(d\)"):
+        d[0]._head()
+
+
+def test_a_mask_of_gaps_is_named_beside_its_column(tmp_path):
+    (tmp_path / "t.csv").write_text("city,size\nBern,1\nRome,\n")
+    d = dv.open(tmp_path / "t.csv")
+    assert d._fields() == ("city", "size", "size_mask")
+    lines = repr(d).splitlines()
+    assert len(lines) == 3 and lines[2].endswith("gaps: size_mask")
+    assert "size_mask" not in repr(d._head()) and "size_mask" not in repr(d._show())
+    assert "size_mask" not in d._head()._repr_html_()
+    assert "size: numbers\n  1" in repr(d._show())

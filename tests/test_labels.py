@@ -1438,7 +1438,7 @@ def test_a_join_keeps_its_keys_and_knows_what_has_no_partner(tmp_path):
     both = d._join(other, missing="mask")
     assert both.city._isna()().tolist() == [False] * 3 and len(both._dropna("city")) == 3
     assert both._missing().city() == 0 and both._missing().pop() == 2
-    assert "mask_of=pop" in repr(both) and "mask_of=None" not in repr(both)
+    assert "gaps: pop_mask" in repr(both) and "mask_of" not in repr(both)
     assert both.pop._mean()() == 3.0 and both.rate._mean()() == 1.0 and both.at.x._sum()() == 3
     with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
         means = both._group(by="city")._mean().pop()

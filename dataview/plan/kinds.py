@@ -514,7 +514,7 @@ def known_shape(node: Node) -> Shape:
     """Return a node's shape, or raise saying why it has none."""
     if node.shape is not None:
         return node.shape
-    if isinstance(node, Record):
+    if isinstance(node, Record) and node.rank:
         parts = members(node).items()
         lengths = ", ".join(f"{name} {p.node.shape and p.node.shape[0]}" for name, p in parts)
         raise ValueError(

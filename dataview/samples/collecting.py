@@ -68,10 +68,12 @@ def with_lengths(node: Node) -> Node:
     if isinstance(node, Stream):
         return collected(node) if node.sample is not None and is_unlike(node.sample) else node
     if isinstance(node, RaggedSamples):
-        return _collected(node, node.like)
+        return node.probed() if node.count is None else _collected(node, node.like)
     if not isinstance(node, Record) or not any(map(known_lengths, below([node], _members))):
         return node
     parts = {name: part.node for name, part in members(node).items()}
+    if not node.rank:
+        return record({name: with_lengths(part) for name, part in parts.items()}, 0)
     made = {name: part for name, part in parts.items() if _is_made(part)}
     whole = record(made, node.rank)
     found = members(cast(Record, _collected(whole, _like(whole))))

@@ -6,6 +6,7 @@ What reads is named so: `describe`, and pictures of rows that are asked for.
 from dataview.show.cells import MISSING
 from dataview.show.describe import Description, described
 from dataview.show.explain import Explanation, explained
+from dataview.show.facts import is_small_sample
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.outline import text, title
 from dataview.show.page import html
@@ -16,6 +17,6 @@ from dataview.show.words import name_of, size_text
 
 __all__ = [
     "MISSING", "Description", "Explanation", "Gallery", "described", "explained", "gallery",
-    "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown", "name_of",
-    "plotted", "size_text", "text", "title",
+    "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown",
+    "is_small_sample", "name_of", "plotted", "size_text", "text", "title",
 ]  # fmt: skip

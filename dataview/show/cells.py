@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,9 @@ from dataview.show.words import harmless
 
 LINE = 52
 """How long the values beside a field are, at most."""
+
+ROOM = 78
+"""How wide a table is, at most: with its indent as a terminal is."""
 
 TEXT = 24
 DIGITS = 4
@@ -193,6 +197,22 @@ def grid_of(ends: Ends, room: int) -> list[list[str]]:
     count = _fitting(wide, room - len(CUT) - 2)
     gap = [CUT] * len(columns[0]) if columns else []
     return [*columns[:count], gap, *columns[-count:]]
+
+
+def folds(widths: Iterable[int], room: int) -> list[slice]:
+    """Return the columns that have room side by side, with two spaces between them.
+
+    >>> folds([3, 3, 3, 9], 8)
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    ends: list[int] = []
+    left = -1
+    for number, width in enumerate(widths):
+        left -= width + 2
+        if left < 0:
+            ends.append(number)
+            left = room - width
+    return [slice(*pair) for pair in itertools.pairwise([*ends, number + 1])] if ends else []
 
 
 def _fitting(widths: Sequence[int], room: int) -> int:

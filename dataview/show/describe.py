@@ -33,6 +33,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
+from dataview.show.cells import ROOM, aligned, folds
 from dataview.show.page import STYLE
 from dataview.show.words import escape, harmless
 from dataview.sources import ArraySource, Memo
@@ -85,8 +86,11 @@ class Description(Mapping[str, Mapping[str, Any]]):
     def __repr__(self) -> str:
         rows = self._cells()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-        return "\n".join("  ".join(line).rstrip() for line in lines)
+        parts: list[list[str]] = []
+        for fold in folds(widths[1:], ROOM - widths[0]):
+            cells = [[row[0], *row[1:][fold]] for row in rows if any(row[1:][fold])]
+            parts += aligned(zip(*cells, strict=True), lambda number: number > 0), [""]
+        return "\n".join(line for part in parts[:-1] for line in part)
 
     def _repr_html_(self) -> str:
         head, *rows = self._cells()

@@ -40,6 +40,7 @@ from dataview.show.words import (
     value_text,
 )
 
+SAMPLE_BYTES = 1 << 24
 NODES_ASKED = 500
 PARTS_ASKED = 60
 """Of a node with many parts, so many stand for all."""
@@ -185,6 +186,12 @@ def _order_words(node: Node) -> dict[str, None]:
 def is_record(node: Node) -> bool:
     inner = undriven(node.like if isinstance(node, Late) else node)
     return isinstance(inner.sample if isinstance(inner, Stream) else inner, Record)
+
+
+def is_small_sample(node: Node) -> bool:
+    """Whether data are a single sample of several fields, which is soon read to be shown."""
+    is_sample = is_record(node) and not lengths_of(node)
+    return is_sample and (_nbytes(node) or 0) <= SAMPLE_BYTES
 
 
 def _lengths_differ(node: Record) -> bool:

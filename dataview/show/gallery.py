@@ -106,7 +106,7 @@ def _numbers_text(rows: np.ndarray) -> list[str]:
 
 
 def _words_text(rows: np.ndarray) -> list[str]:
-    return element_texts(rows[:WORDS]) + [CUT] * (len(rows) > WORDS)
+    return element_texts(rows[:WORDS]) + [CUT] * (len(rows) > WORDS) or ["no values"]
 
 
 def _histogram(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -171,10 +171,12 @@ def _numbers_page(rows: np.ndarray) -> str:
     known, counts = _histogram(rows)
     if not known.size:
         return "no finite numbers"
+    low, high = _range_texts(known, rows)
+    if low == high:
+        return low
     most, width = max(counts), WIDTH // BINS
     heights = [round(80 * count / most) for count in counts]
     bars = "".join(f"M{n * width} 84v-{h}h{width - 2}v{h}z" for n, h in enumerate(heights))
-    low, high = _range_texts(known, rows)
     ends = f'<text y="98">{low}</text><text x="{WIDTH}" y="98" text-anchor="end">{high}</text>'
     return _svg(f'<path d="{bars}"/><g fill="currentColor">{ends}</g>')
 

@@ -44,7 +44,8 @@ def looks_of(data: Node) -> list[Look]:
         ends = ends_of(part.data, part.positions, part.data.count or 1)
         if ends is not None and ends.first.size:
             rows = ends.first[None] if single or not ends.first.ndim else ends.first
-            found.append(Look(name, *_seen_as(rows, part.meta)))
+            rows = rows if ends.present is None else rows[ends.present.reshape(-1)]
+            found.append(Look(name, *(_seen_as(rows, part.meta) if len(rows) else ("words", rows))))
     return found
 
 
@@ -89,7 +90,7 @@ def _is_plain(rows: np.ndarray) -> bool:
 
 def _are_few(rows: np.ndarray) -> bool:
     values = rows.tolist()
-    return len(set(values)) <= min(CLASSES, max(2, len(values) // 2))
+    return len(values) > 1 and len(set(values)) <= min(CLASSES, max(2, len(values) // 2))
 
 
 def counts_of(rows: np.ndarray) -> tuple[list[Any], list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, filterfalse, islice
 from typing import Any
 
 from dataview.plan.build import field
@@ -14,7 +14,16 @@ from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import Driven
 from dataview.plan.node import Node
 from dataview.samples import Stream
-from dataview.show.cells import CUT, aligned, column_of, grid_of, line_of, one_text
+from dataview.show.cells import (
+    CUT,
+    ROOM,
+    aligned,
+    column_of,
+    folds,
+    grid_of,
+    line_of,
+    one_text,
+)
 from dataview.show.facts import (
     Place,
     files_of,
@@ -44,8 +53,12 @@ ROWS, ROWS_ASKED = 3, 30
 MOST_COPIED = 20
 """Rows in another order are copied to be seen: too slow for a display of more fields than this."""
 
-ROOM = 96
-"""How wide a table is, at most; the fields of a wider one are shown one below the other."""
+FOLDS = 3
+"""A table of rows that were asked for is folded into so many parts, at most.
+
+Of a wider one the middle columns are left out.  The fields of a table that is shown unasked, and is
+too wide, are shown one below the other.
+"""
 
 NUMBERS = "biufc"
 
@@ -58,6 +71,7 @@ class Part:
     data: Node
     positions: Mapping[int, Positions]
     fields: Fields
+    masks: Mapping[str, str]
     cells: tuple[str, ...]
     names: tuple[str, ...]
     places: list[Place]
@@ -66,6 +80,12 @@ class Part:
     notes: Sequence[str] = ()
     ends: Ends | None = None
     parts: Sequence[Part] = ()
+
+    @property
+    def inner(self) -> list[str]:
+        """The names of the fields inside, without those that tell the gaps of others."""
+        masks = set(self.masks.values())
+        return [name for name in self.fields if name not in masks]
 
     @property
     def unread(self) -> Sequence[tuple[str, ...]]:
@@ -86,6 +106,10 @@ class Column:
     cells: list[str]
     is_number: bool
 
+    @property
+    def width(self) -> int:
+        return max(map(len, self.cells))
+
 
 class Outline:
     """A view's fields, as many as there is room for, outer ones first, and values in memory.
@@ -94,20 +118,19 @@ class Outline:
     """
 
     def __init__(self, node: Node, data: Node | None, room: int) -> None:
-        asked = data is not None
+        self.asked = asked = data is not None
         data = node if data is None else data
         seen = data if node.extents is None or None in node.extents else node
         known = [] if asked and node.shape is None else size_words(node)
-        self.root = root = Part(
-            seen, data, {}, seen.fields, (), (), places(seen), states(seen), node.meta
-        )
+        facts = places(seen), states(seen), node.meta
+        self.root = root = Part(seen, data, {}, seen.fields, masks_in(seen.fields), (), (), *facts)
         self.rows = ROWS_ASKED if asked else ROWS
         self.what = what(seen)
         found = root.places if seen is node else places(node)
         where = few(files_of(found), 60) if is_record(node) else place_words(found)
         told = root.states if seen is node else states(node)
         self.facts = [*known, *where, *told, *meta_words(node.meta)]
-        self.heads = 0
+        self.heads = self.hidden = 0
         self.copies = asked or len(seen.fields) <= MOST_COPIED
         if not (root.fields.named or root.fields.unread):
             root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
@@ -116,10 +139,11 @@ class Outline:
         waiting = deque([root])
         while waiting:
             part = waiting.popleft()
-            part.parts = [self._inner(part, name) for name in _ends_of_names(part.fields, room)]
+            part.parts = [self._inner(part, name) for name in _ends_of_names(part.inner, room)]
             room -= len(part.parts)
             waiting.extend(part.parts)
-        self.table = _table(root)
+        self.table = _table(root, asked)
+        self.hidden = len(root.inner) - len(root.parts)
         if self.table and root.parts[0].ends:
             self.heads = len(self.table[0].cells) - len(column_of(root.parts[0].ends))
 
@@ -134,13 +158,15 @@ class Outline:
             node = found.node
             data = node if whole.data is whole.node else field(whole.data, name)
             facts = places(node), states(node), node.meta
-            part = Part(node, data, {}, node.fields, (), names, *facts)
+            part = Part(node, data, {}, node.fields, masks_in(node.fields), (), names, *facts)
             lengths = lengths_of(node)
-            told = _own_facts(whole, part, found.axes)
+            told = ([], []) if self.asked else _own_facts(whole, part, found.axes)
         else:
             node, where = whole.node, {**whole.positions, **found.positions}
             facts = whole.places, whole.states, found.meta
-            part = Part(node, whole.data, where, found.fields, (), names, *facts)
+            part = Part(
+                node, whole.data, where, found.fields, masks_in(found.fields), (), names, *facts
+            )
             lengths = tuple(
                 len(where[axis]) if axis in where else n  # type: ignore[arg-type]
                 for axis, n in enumerate(lengths_of(node) or ())
@@ -151,7 +177,8 @@ class Outline:
             part.ends = ends_of(part.data, part.positions, self.rows, self.copies)
         meta = meta_words(part.meta)
         part.notes = [*meta, *told[1]]
-        notes = harmless(", ".join([*meta, *chain(*told)]), 60)
+        gaps = [f"gaps: {whole.masks[name]}"] if name in whole.masks else []
+        notes = harmless(", ".join([*meta, *gaps, *chain(*told)]), 60)
         words = harmless(name), dtype_text(node), shape_text(lengths)
         part.cells = (*words, notes, line_of(part.ends))
         return part
@@ -159,8 +186,8 @@ class Outline:
 
 def _lines(whole: Part, depth: int) -> Iterator[tuple[int, Part | None, tuple[str, ...]]]:
     shown = len(whole.parts)
-    hidden = len(whole.fields) - shown
-    before = shown - shown // 3 if hidden else -1
+    hidden = len(whole.inner) - shown
+    before = _before_hidden(shown) if hidden else -1
     for number, part in enumerate(whole.parts):
         if number == before:
             yield depth, None, _left_out(hidden)
@@ -172,14 +199,18 @@ def _lines(whole: Part, depth: int) -> Iterator[tuple[int, Part | None, tuple[st
         yield depth, None, cells
 
 
+def _before_hidden(shown: int) -> int:
+    """Return behind how many of the fields that are shown others are left out."""
+    return shown - shown // 3
+
+
 def _left_out(count: int) -> tuple[str, ...]:
     """Return what stands for fields that are not shown: how many, and what shows them."""
     return f"{CUT} {count} more", "", "", "", "d._fields() has their names"
 
 
-def _ends_of_names(fields: Fields, room: int) -> list[str]:
+def _ends_of_names(names: list[str], room: int) -> list[str]:
     """Return as many names as there is room for, without those in the middle."""
-    names = list(fields)
     if len(names) <= room:
         return names
     last = room // 3
@@ -218,30 +249,26 @@ def _grid(ends: Ends | None) -> list[Column]:
     return [Column(cells, is_number) for cells in grid_of(ends, ROOM)]
 
 
-def _table(root: Part) -> list[Column]:
-    """Return the fields as columns, if each has one value in a row and all have room."""
+def _table(root: Part, asked: bool) -> list[Column]:
+    """Return the fields as columns, if each has one value in a row.
+
+    All must have room, unless it was asked to see these rows.
+    """
     lengths = lengths_of(root.node)
-    if (
-        len(root.parts) < len(root.fields)
-        or root.unread
-        or isinstance(root.node, Driven)
-        or not lengths
-    ):
+    is_whole = len(root.inner) == len(root.parts)
+    if not (is_whole or asked) or root.unread or isinstance(root.node, Driven) or not lengths:
         return []
     if not all(part.ends and _is_column(part, lengths[0]) for part in root.parts):
         return []
-    masks = set(masks_in(root.fields).values())
-    named = zip(root.fields, root.parts, strict=True)
-    shown = [part for name, part in named if name not in masks]
-    noted = any(map(_notes, shown))
+    noted = any(map(_notes, root.parts))
     columns = []
-    for part in shown:
+    for part in root.parts:
         cells = column_of(part.ends) if part.ends else []
         heads = [*part.cells[:2], _notes(part)] if noted else part.cells[:2]
         is_number = part.ends is not None and part.ends.first.dtype.kind in NUMBERS
         columns.append(Column([*heads, *cells], is_number))
-    width = sum(max(map(len, column.cells)) + 2 for column in columns)
-    return columns if width <= ROOM else []
+    is_narrow = len(folds([column.width for column in columns], ROOM)) == 1
+    return columns if asked or is_narrow else []
 
 
 def _is_column(part: Part, length: float | None) -> bool:
@@ -261,7 +288,8 @@ def _notes(part: Part) -> str:
 def title(node: Node) -> str:
     """Return a view in a few words, for messages."""
     if is_record(node) and node.fields.named:
-        return f"View {what(node)}: {listing(node.fields.named)}"
+        masks = set(masks_in(node.fields).values())
+        return f"View {what(node)}: {listing([*filterfalse(masks.__contains__, node.fields)])}"
     return ", ".join([f"View {what(node)}", *place_words(places(node))])
 
 
@@ -274,12 +302,39 @@ def text(node: Node, data: Node | None = None) -> str:
     lines = [", ".join([f"View {shown.what}", *shown.facts])]
     if formula := formula_of(node):
         lines.append(f"  = {formula}")
-    if shown.table:
-        columns = [column.cells for column in shown.table]
-        rows = aligned(columns, lambda number: shown.table[number].is_number)
-    else:
-        lines_of_fields = [
-            ("  " * depth + name, *cells) for depth, _, (name, *cells) in shown.lines()
-        ]
-        rows = aligned(zip(*lines_of_fields, strict=True), lambda number: False)
-    return "\n".join([*lines, *(f"  {row}" for row in rows)])
+    rows = _table_text(shown) if shown.table else _tree_text(shown)
+    return "\n".join([*lines, *(f"  {row}".rstrip() for row in rows)])
+
+
+def _tree_text(shown: Outline) -> list[str]:
+    lines = [("  " * depth + name, *cells) for depth, _, (name, *cells) in shown.lines()]
+    return aligned(zip(*lines, strict=True), lambda number: False)
+
+
+def _table_text(shown: Outline) -> list[str]:
+    """Return the lines of a table; of a wide one those of its parts, without the middle columns."""
+    for count in range(len(shown.table), 0, -1):
+        table = with_gap(shown.table, count, shown.hidden)
+        found = folds([column.width for column in table], ROOM)
+        if len(found) <= FOLDS:
+            break
+    lines: list[str] = []
+    for fold in found:
+        looks = [column.is_number for column in table[fold]]
+        lines += [""] * bool(lines)
+        lines += aligned([column.cells for column in table[fold]], looks.__getitem__)
+    return [*lines, *left_out_of(len(shown.table) - count + shown.hidden)]
+
+
+def left_out_of(count: int) -> list[str]:
+    """Return what is said below a table of fields that have no column."""
+    return ["; ".join(filter(None, _left_out(count)))] if count else []
+
+
+def with_gap(table: list[Column], count: int, hidden: int) -> list[Column]:
+    """Return so many columns, those of the middle left out, and a sign where columns are hidden."""
+    if not hidden and count == len(table):
+        return table
+    before = _before_hidden(count)
+    gap = Column([CUT] * len(table[0].cells), False)
+    return [*table[:before], gap, *table[len(table) - count + before :]]

@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from dataview.plan.node import Node
 from dataview.show.formulas import formula_of
-from dataview.show.outline import Outline, Part
+from dataview.show.outline import Outline, Part, left_out_of, with_gap
 from dataview.show.pictures import picture
 from dataview.show.thumbnails import as_images, image_tag, pixels_of
 from dataview.show.words import escape
@@ -95,6 +95,8 @@ def _page(node: Node, shown: Outline, drawn: str, images: _Images) -> str:
     if rows:
         name = "fields" if root.fields.named or root.fields.unread else "values"
         lines += [f"<details open><summary>{name}</summary><table>", *rows, "</table></details>"]
+    if shown.table:
+        lines += [f"<div><i>{line}</i></div>" for line in left_out_of(shown.hidden)]
     if seen := images.of(root):
         lines.append(f"<details open><summary>images</summary>{seen}</details>")
     if drawn:
@@ -114,8 +116,9 @@ def _tree(shown: Outline, images: _Images) -> Iterator[str]:
 
 def _table(shown: Outline) -> Iterator[str]:
     """Yield the rows of a table of values, those of its heads first."""
-    looks = [' class="n"' if column.is_number else "" for column in shown.table]
-    for number, row in enumerate(zip(*(column.cells for column in shown.table), strict=True)):
+    table = with_gap(shown.table, len(shown.table), shown.hidden)
+    looks = [' class="n"' if column.is_number else "" for column in table]
+    for number, row in enumerate(zip(*(column.cells for column in table), strict=True)):
         tag = "th" if number < shown.heads else "td"
         cells = zip(looks, map(escape, row), strict=True)
         yield f"<tr>{''.join(f'<{tag}{look}>{text}</{tag}>' for look, text in cells)}</tr>"

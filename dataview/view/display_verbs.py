@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Self, TypeVar, cast
 
 from dataview import samples, show, tables
 from dataview.compute import evaluate
 from dataview.plan.gaps import present_in
+from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, lengths
@@ -16,6 +18,9 @@ from dataview.view.face import BaseView, asked, import_hooks, is_seen, like, nod
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
+
+FIELDS_SEEN = 50
+"""Of so many fields of rows that were asked for the displays read, too."""
 
 IMAGES_DRAWN = 32
 """The same for images of which nobody knows how large they are before they are read."""
@@ -114,13 +119,17 @@ class DisplayVerbs(BaseView):
         return show.plotted(_first(self, n, ROWS_PLOTTED), show.name_of(asked(self)), ax)
 
     def __str__(self) -> str:
-        """Return the value of a view of one element; of any other what `repr` returns.
+        """Return the value of a view of one element, and a sample of fields with its values.
+
+        Of any other view it is what `repr` returns.
 
         >>> import dataview as dv
         >>> print(f"{dv.View([1.5, 2.5])._mean()} is the mean")
         2.0 is the mean
         """
         node = _looked_at(self)
+        if show.is_small_sample(node):
+            return show.text(node, declare.freeze(node))
         if not lengths.is_one(node):
             return repr(self)
         present = present_in(node) if node.has_gaps else None
@@ -147,14 +156,20 @@ _Some = TypeVar("_Some", bound=BaseView)
 
 
 def _seen(view: _Some, rows: slice) -> _Some:
-    """Return rows of a view whose display reads them."""
-    return cast(_Some, seen(cast(Any, view)[rows]))
+    """Return rows of a view whose display reads them, and so does that of each of their fields."""
+    node = node_of(view)
+    if node.extents == () and not why_no_rows(node):
+        raise TypeError("one sample has no rows to choose; print(d) shows its values")
+    found = cast(Any, view)[rows]
+    for _, part in islice(found._iter_fields(), FIELDS_SEEN):
+        seen(part)
+    return cast(_Some, seen(found))
 
 
 def _first(view: BaseView, n: int | None, most: int) -> Node:
     """Return the first rows of a view in memory; of one sample all, an image as the only row."""
     whole = node_of(view)
-    if whole.shape == ():
+    if whole.extents == ():
         return declare.freeze(whole)
     size, length = nbytes_of(whole), samples.length_of(whole)
     if size and size <= DRAWN_BYTES and show.is_one_image(whole):
