@@ -200,19 +200,20 @@ class Line(NamedTuple):
 
 
 def _line_of(order: Sequence[Elementwise]) -> Line:
-    last = {id(arg): node for node in order for arg in node.args}
     given: dict[int, Any] = {}
     calls = []
-    for node in order:
+    read: set[int] = set()  # by the calls that come later
+    for node in reversed(order):
         over, output = None, None if len(node.dtypes) == 1 else node.output
-        for arg in node.args:
-            key = id(arg)
+        keys = [*map(id, node.args)]
+        for key, arg in zip(reversed(keys), reversed(node.args), strict=True):
             if not isinstance(arg, Elementwise):
                 given[key] = arg
-            elif output is None and last[key] is node and arg.dtype == node.dtype:
+            elif output is None and key not in read and arg.dtype == node.dtype:
                 over = key if type(arg.ufunc) is type(node.ufunc) is np.ufunc else over
-        calls.append((id(node), node.ufunc, [*map(id, node.args)], over, output))
-    return Line([*given.items()], calls)
+        read.update(keys)
+        calls.append((id(node), node.ufunc, keys, over, output))
+    return Line([*given.items()][::-1], calls[::-1])
 
 
 def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -> list[np.ndarray]:

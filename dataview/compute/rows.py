@@ -111,8 +111,9 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
     if memory is not None:
         part.lent = memory[row_key(rows)] if part.lent is None else part.lent
         return
-    is_new = part is not whole and all(part is not below for below in whole.made_of())
-    taker = taker_of(evaluate, whole) if type(part) is Select and is_new else None
+    if type(part) is not Select or part is whole or any(part is own for own in whole.made_of()):
+        return  # no new part
+    taker = taker_of(evaluate, whole)
     if taker is None:
         return
     count = part.count  # not the part itself, which would hold itself

@@ -68,6 +68,8 @@ def pending(*nodes: Node, index: Index | None = None) -> list[Reduction]:
 
     For a part of the nodes, those with a value for each row are computed for its rows alone.
     """
+    if all(node.settled for node in nodes):
+        return []
     order = below(nodes, _unsettled)
     found = [part for part in order if isinstance(part, Reduction) and part.taken is None]
     if not found:

@@ -33,7 +33,7 @@ class Affine(NamedTuple):
     strides: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Array:
     """Positions stored in an integer array, which has an axis for each of these view axes.
 

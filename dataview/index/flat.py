@@ -20,7 +20,7 @@ Packed: TypeAlias = "tuple[Any, Layout]"
 """Flat values and where rows lie among them; the values may be packed rows themselves."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Layout:
     """Row i has the values from `offsets[i]` to `offsets[i + 1]`.
 

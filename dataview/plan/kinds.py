@@ -250,13 +250,13 @@ class Elementwise(Node):
         self.meta = NO_META
         self.label = self.mask = self.reader = None
         self.lent = False  # it has no memory of its own
-        self.settled = self.has_gaps = False
+        self.has_gaps = False
         self.followed = {}
         self.program: Any = None
         self.ufunc = ufunc
         self.args = args
         self.output, self.dtypes = output, dtypes
-        depth, levels, is_told = 1, 0, False
+        depth, levels, is_told, self.settled = 1, 0, False, True
         for arg in args:
             if isinstance(arg, Node):
                 nested = arg.levels
@@ -268,6 +268,7 @@ class Elementwise(Node):
                     levels = nested
                 if arg.has_gaps:
                     self.has_gaps = ufunc not in TELLING
+                self.settled = self.settled and arg.settled
                 is_told = is_told or arg._fields is not NO_FIELDS or arg.meta is not NO_META
         if is_told:
             self._fields, self.meta = told_of_operands(args, shape, self.dtype, is_cast(ufunc))

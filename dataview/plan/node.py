@@ -216,7 +216,7 @@ class Node(Part):
 
     def attached(self) -> list[Any]:
         """Return the nodes of its fields that have one of their own."""
-        return parts_in(self.fields)
+        return [] if self._fields is NO_FIELDS else parts_in(self.fields)
 
     def held_slots(self) -> tuple[str, ...]:
         """Return the slots with all parts that it holds: its fields may have nodes too.

@@ -63,8 +63,8 @@ class Ragged(Sampled):
     lifts = is_sized = True
 
     def __init__(self, values: Node, layout: Layout, index: Index | None = None) -> None:
-        super().__init__(node=values)
-        self.dtype = values.dtype
+        Node.__init__(self, None, values.dtype)  # a batch of rows is made for every step
+        self.node = values
         self.layout = layout
         self.index = identity((layout.count,)) if index is None else index
         self.levels = values.levels + 1

@@ -22,8 +22,12 @@ def below(roots: Iterable[Any], into: Into = Part.made_of) -> list[Any]:
             order.append(part[0])
         elif id(part) not in seen:
             seen.add(id(part))
+            inside = [*into(part)]
+            if not inside:
+                order.append(part)
+                continue
             waiting.append((part,))
-            waiting.extend(reversed([*into(part)]))
+            waiting.extend(reversed(inside))
     return order
 
 
