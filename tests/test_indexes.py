@@ -419,6 +419,18 @@ def test_items_are_decoded_by_their_suffixes(tmp_path):
     assert dv.open(sizes, get=None, kind="image", image_mode="RGB").item[0]().shape == (3, 4, 3)
 
 
+def test_a_processor_gets_texts_and_numbers_as_calling_the_item_gives_them(tmp_path):
+    (tmp_path / "a.txt").write_text("one two")
+    np.save(tmp_path / "n.npy", np.array(2.5))
+    for name, value, kind in (("a.txt", "one two", str), ("n.npy", 2.5, np.float64)):
+        path = written(tmp_path, f"{name}.csv", f"filename\n{name}\n{name}\n")
+        got = []
+        d = dv.open(path, processor=lambda item, got=got: got.append(item) or 1)
+        assert d._probe().item().tolist() == [1, 1]
+        assert [type(item) for item in got] == [kind] * len(got)
+        assert got[0] == value == dv.open(path, get=None).item[0]()
+
+
 def test_parts_of_files_and_urls_are_decoded(put, tmp_path):
     parts = [picture(tmp_path, f"{number}.png", 10 * number) for number in range(3)]
     ends = np.cumsum([0, *map(len, parts)]).tolist()

@@ -139,10 +139,10 @@ def decoded_together(rows: Rows, numbers: Sequence[int]) -> list[Callable[[], An
     return [functools.partial(_result, one) for one in in_threads(attempt, numbers)]
 
 
-def decoded_at(rows: Rows, number: int) -> np.ndarray | None:
-    """Return what is in a file, None if there is none."""
+def decoded_at(rows: Rows, number: int) -> Any:
+    """Return what is in a file, None if there is none; a single value, as a text, is no array."""
     try:
-        return rows.decoded(number)
+        return rows.decoded(number)[()]
     except FileNotFoundError:
         return None
 
