@@ -3,6 +3,7 @@
 import os
 import pathlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import nbclient
 import nbformat
@@ -209,6 +210,46 @@ def test_what_is_no_choice_is_refused(pieces):
         dv.progress("bar"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("dv.progress(False)", "os.environ['DATAVIEW_PROGRESS'] = '0'"),
+        ("dv.progress()", "os.environ['DATAVIEW_PROGRESS'] = '1'"),
+        ("dv.progress(print)", "write 'with dv.progress(print):"),
+        ("dv.engine('numpy')", "DATAVIEW_ENGINE=numpy"),
+        ("dv.executor(pool)", "write 'with dv.executor(pool):"),
+    ],
+)
+def test_a_choice_without_with_has_no_effect_and_says_so(typed, wanted):
+    with ThreadPoolExecutor(1) as pool:
+        names = {"dv": dv, "pool": pool}
+        with pytest.warns(RuntimeWarning, match="no effect without 'with'") as told:
+            exec(typed, names)
+        assert wanted in str(told[0].message) and told[0].filename == "<string>"
+        with pytest.warns(RuntimeWarning):
+            assert wanted in repr(eval(typed, names))
+
+
+def test_a_choice_holds_in_its_block_and_in_a_function_that_it_decorates(pieces):
+    told = []
+    chosen = dv.progress(lambda *counts: told.append(counts))
+
+    def both():
+        with chosen, dv.progress(False):
+            progress_child.statistics()
+        assert told == []
+        with chosen:
+            progress_child.statistics()
+
+    both()
+    count = len(told)
+    assert count > 1
+    dv.progress(False)(progress_child.statistics)()
+    assert len(told) == count
+    chosen(progress_child.statistics)()
+    assert len(told) == 2 * count
 
 
 # -------------------- failures --------------------

@@ -13,6 +13,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from dataview.index.progress import Task, begin, progress
+from dataview.index.settings import Setting
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -27,9 +28,8 @@ _lock = threading.Lock()
 _inside = threading.local()
 
 
-@contextlib.contextmanager
-def executor(pool: Executor) -> Iterator[Executor]:
-    """Run the blocks of every evaluation in this context on another executor.
+def executor(pool: Executor) -> Setting[Executor | None]:
+    """Run the blocks of every evaluation in a ``with`` block on another executor.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(1) as pool, executor(pool) as chosen:
@@ -40,11 +40,7 @@ def executor(pool: Executor) -> Iterator[Executor]:
 
     if not isinstance(pool, Executor):
         raise TypeError(f"an executor is a concurrent.futures.Executor; got {pool!r}")
-    token = _chosen.set(pool)
-    try:
-        yield pool
-    finally:
-        _chosen.reset(token)
+    return Setting(_chosen, pool, "dv.executor(pool)")
 
 
 def usable_cpus() -> int:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.index.settings import Setting, written
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_shape, size_of
 from dataview.plan.node import Node
@@ -172,19 +173,15 @@ _default = os.environ.get("DATAVIEW_ENGINE", "auto")
 _chosen: ContextVar[str | None] = ContextVar("engine", default=None)
 
 
-@contextlib.contextmanager
-def engine(name: str) -> Iterator[str]:
-    """Compute expressions in this context with one engine: "numpy", "numexpr" or "auto".
+def engine(name: str) -> Setting[str | None]:
+    """Compute expressions in a ``with`` block with one engine: "numpy", "numexpr" or "auto".
 
     >>> with engine("numexpr"):
     ...     current_engine()
     'numexpr'
     """
-    token = _chosen.set(_checked(name, "the engine"))
-    try:
-        yield name
-    finally:
-        _chosen.reset(token)
+    call = written("engine", _checked(name, "the engine"))
+    return Setting(_chosen, name, call, f"set DATAVIEW_ENGINE={name} before Python starts")
 
 
 def current_engine() -> str:

@@ -12,10 +12,12 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar, Token, copy_context
 from time import perf_counter, sleep
 from typing import Any, TypeAlias
+
+from dataview.index.settings import Setting, written
 
 Told: TypeAlias = Callable[[int, int | None], Any]
 """Is told how much is done, and of how much; None if that is not known."""
@@ -44,9 +46,8 @@ _chosen: ContextVar[bool | Told | None] = ContextVar("progress", default=None)
 _current: ContextVar[Task | None] = ContextVar("task", default=None)
 
 
-@contextlib.contextmanager
-def progress(shown: bool | Told = True) -> Iterator[None]:
-    """Choose, for this context, how the progress of long work is shown.
+def progress(shown: bool | Told = True) -> Setting[bool | Told | None]:
+    """Choose, for the lines below a ``with``, how the progress of long work is shown.
 
     False shows nothing.  True shows a bar, even if the output is not a terminal.  A function is
     called with two numbers, how much is done and how much there is to do, in the thread that asked
@@ -59,11 +60,10 @@ def progress(shown: bool | Told = True) -> Iterator[None]:
     >>> told[-1]
     1.0
     """
-    token = _chosen.set(_checked(shown, "progress() takes"))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
+    call = written("progress", _checked(shown, "progress() takes"))
+    is_flag = isinstance(shown, bool)
+    everywhere = f"set os.environ[{VARIABLE!r}] = '{shown:d}'" if is_flag else ""
+    return Setting(_chosen, shown, call, everywhere)
 
 
 def _checked(shown: Any, what: str) -> Any:
