@@ -443,3 +443,120 @@ def test_orders_and_labels_are_taken_before_work_goes_to_processes():
         d.x[:] = 0
         assert batch.code().tolist() == [0, 1]
         assert d.code._meta["labels"]().tolist() == ["a", "b"]
+
+
+class RaggedSamples:
+    """A function of a number: fields of any lengths, all of one random number."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, row):
+        self.rows.append(row)
+        value = np.random.default_rng().random()
+        shapes = {"plain": (3,), "words": (row % 4 + 1,), "boxes": (row % 3 + 1, 2)}
+        return {name: np.full(shape, value) for name, shape in shapes.items()}
+
+
+RAGGED_KINDS = {
+    "samples by number": lambda f: dv.View(f, _length=N)._probe(),
+    "map": lambda f: ROWS._map(lambda sample: f(int(sample.row())))._probe(),
+    "shuffled": lambda f: dv.View(f, _length=N)._probe()._shuffled(3),
+    "joined": lambda f: dv.concat(*[dv.View(f, _length=n)._probe() for n in (4, N - 4)]),
+}
+
+OF_A_SAMPLE = {
+    "fields": of_each,
+    "asdict": lambda sample: sample._asdict(),
+    "freeze": lambda sample: sample._freeze()._asdict(),
+    "copy": lambda sample: sample._copy()._asdict(),
+    "probe": lambda sample: sample._probe()._asdict(),
+    "frozen fields": lambda sample: {n: part._freeze()() for n, part in sample._iter_fields()},
+    "describe": lambda sample: {n: found["mean"] for n, found in sample._describe().items()},
+}
+
+OF_A_BATCH = {
+    **{name: OF_A_SAMPLE[name] for name in ("fields", "asdict", "freeze", "frozen fields")},
+    "padded fields": lambda batch: {n: sums(batch._pad(0)._field(n)()) for n in batch._fields()},
+    "padded": lambda batch: {n: sums(part) for n, part in batch._pad(0)._asdict().items()},
+    "parts of fields": lambda batch: of_each(batch[:1]) | {"words": batch.words[:1]()},
+    "rows": lambda batch: list(map(of_each, batch)).pop(),
+}
+
+
+def sums(rows):
+    """What each row of a padded array was filled with."""
+    return rows.reshape(len(rows), -1).max(axis=1)
+
+
+def assert_rows_agree(parts):
+    """Fail unless the first row of each field has the same number."""
+    first = {float(np.ravel(part[0] if np.ndim(part) else part)[0]) for part in parts.values()}
+    assert len(first) == 1, parts
+
+
+@pytest.mark.parametrize("reading", OF_A_SAMPLE)
+@pytest.mark.parametrize("kind", RAGGED_KINDS)
+def test_a_sample_of_any_lengths_is_made_once(kind, reading):
+    function = RaggedSamples()
+    view = RAGGED_KINDS[kind](function)
+    function.rows.clear()
+    for sample in view:
+        assert_rows_agree(OF_A_SAMPLE[reading](sample))
+    assert len(function.rows) == N
+    if reading != "fields":  # of these, each is a question of its own
+        function.rows.clear()
+        OF_A_SAMPLE[reading](view[2])
+        assert len(function.rows) == (3 if reading == "frozen fields" else 1)
+
+
+@pytest.mark.parametrize("reading", OF_A_BATCH)
+@pytest.mark.parametrize("kind", RAGGED_KINDS)
+@pytest.mark.parametrize("size", [3, 4])
+def test_samples_of_any_lengths_of_a_batch_are_made_once(kind, reading, size):
+    function = RaggedSamples()
+    batches = RAGGED_KINDS[kind](function)._minibatches(size)
+    function.rows.clear()
+    for batch in batches:
+        assert_rows_agree(OF_A_BATCH[reading](batch))
+    assert len(function.rows) == (len(batches) if reading == "parts of fields" else N)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_batch_of_a_loop_no_more_samples_are_made_than_are_asked_for(kind):
+    drawn = Drawn(3)
+    batches = KINDS[kind](drawn)._minibatches(3)
+    drawn.rows.clear()
+    for batch in batches:
+        of_each(batch[1])
+        of_each(batch[1:])
+    made_at_once = kind == "map of blocks"  # for the fields of a row to agree with its batch
+    assert len(drawn.rows) == (N if made_at_once else 6)
+
+
+@pytest.mark.parametrize("kind", RAGGED_KINDS)
+def test_samples_are_made_once_to_be_filled_up_to_the_longest(kind):
+    function = RaggedSamples()
+    view = RAGGED_KINDS[kind](function)
+    for read in (
+        lambda: view.words._pad(0)(),
+        lambda: view.words[:N]._pad(0, length=True, mask=True)._asdict(),
+        lambda: view._pad(0)._asdict(),
+        lambda: view._pad(0, length=True, mask=True)._freeze(),
+    ):
+        function.rows.clear()
+        read()
+        assert len(function.rows) == N
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".h5", ".zarr", ".jsonl"])
+def test_samples_of_any_lengths_are_made_once_to_be_saved(suffix, tmp_path):
+    function = RaggedSamples()
+    view = dv.View(function, _length=N)._probe()
+    function.rows.clear()
+    view._save(tmp_path / f"all{suffix}")
+    assert len(function.rows) == N
+    saved = dv.open(tmp_path / f"all{suffix}")
+    for sample in saved:
+        assert_rows_agree(sample._asdict())
+    assert saved.words._lengths()().tolist() == [row % 4 + 1 for row in range(N)]

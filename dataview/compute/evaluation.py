@@ -309,30 +309,22 @@ def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
 
 
 class Kept(Select):
-    """All of another node, of which `whole` has the rows as soon as all of them have been read.
+    """All of another node, of which `keeper` remembers the data, or what they are made of.
 
-    A write passes through to the other node.
+    `keeper.read(node, index)` returns the data of the other node.  A write passes through to it.
     """
 
-    __slots__ = ("whole",)
+    __slots__ = ("keeper",)
 
-    def __init__(self, node: Node, whole: Any) -> None:
+    def __init__(self, node: Node, keeper: Any) -> None:
         super().__init__(node, identity(known_shape(node)), NO_FIELDS, node.meta)
-        self.whole = whole
+        self.keeper = keeper
         self.label = node.label
 
 
 def _kept(node: Kept, index: Index | None, memo: Memo) -> np.ndarray:
-    """Return rows that are kept once all have been read; of a few of them only these are read."""
-    whole = node.whole
-    rows, version = whole.rows, whole.version
-    if rows is None:
-        if index is not None and len(gather.rows_and_rest(index)[0]) < known_shape(node)[0]:
-            return evaluate(node.node, index)
-        rows = evaluate(node.node)  # without a memo, which may have it borrow its memory
-        if version == whole.version:
-            whole.rows = rows
-    return np.array(rows if index is None else gather.read(rows, index))
+    """Return the data, without a memo, which may have what is kept borrow its memory."""
+    return node.keeper.read(node.node, index)  # type: ignore[no-any-return]
 
 
 def _record(

@@ -23,15 +23,19 @@ from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.samples.arriving import Row, are_rows, together
+from dataview.samples.arriving import Row, are_rows, sample_at, together
 from dataview.samples.in_order import block_of
 from dataview.samples.numbered import RaggedSamples
+from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
 from dataview.samples.streams import Stream, arriving, samples_of
-from dataview.sources import ArraySource
+from dataview.sources import ArraySource, made_so_far
 
 RAGGED_BYTES = 1 << 12
 """What a sample of unknown length is taken for, where samples are counted out by their size."""
+
+REMEMBERED = 1 << 10
+"""So many samples are remembered, in a request, from when their lengths were looked at."""
 
 Path = tuple[str, ...]
 
@@ -71,7 +75,7 @@ def with_lengths(node: Node) -> Node:
         return node.probed() if node.count is None else _collected(node, node.like)
     if not isinstance(node, Record) or not any(map(known_lengths, below([node], _members))):
         return node
-    parts = {name: part.node for name, part in members(node).items()}
+    parts = {name: part.node for name, part in members(cast(Record, of_one_call(node))).items()}
     if not node.rank:
         return record({name: with_lengths(part) for name, part in parts.items()}, 0)
     made = {name: part for name, part in parts.items() if _is_made(part)}
@@ -91,7 +95,10 @@ def longest(node: Node) -> np.ndarray:
         (path, like) for path, like in _leaves(_like(node), ()) if isinstance(like, AnyLength)
     ]
     found = np.zeros(sum(len(axes) for _, like in leaves for axes in levels_of(like)), np.intp)
-    for number, sample in enumerate(samples_of(node)):
+    count, made = node.count or 0, made_so_far()
+    is_remembered = made is not None and count <= REMEMBERED
+    samples = (sample_at(node, n) for n in range(count)) if is_remembered else samples_of(node)
+    for number, sample in enumerate(samples):
         own: list[int] = []
         for path, like in leaves:
             own += _lengths_in(fitted(at_path(sample, path), like, f"sample {number}"), like)

@@ -41,6 +41,7 @@ from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import RowViews
 from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples, stacked
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, if_made
+from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, as_declared, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
@@ -362,7 +363,7 @@ def probed(node: Node) -> Any:
             return found
         return found.replaced(meta=read_only_meta({**found.meta, **part.meta}))
 
-    return telling(rebuilt([node], known, into)[0])
+    return telling(rebuilt([of_one_call(node)], known, into)[0])
 
 
 def _known_rows(node: Undeclared, learnt: dict[Any, RowFunctions]) -> Node:

@@ -251,7 +251,7 @@ class RaggedSamples(NumberedSamples):
         if is_endless(self.count or 0):
             raise endless("making all samples")
         numbers = self.numbers().tolist()
-        with self.samples.ahead([*dict.fromkeys(numbers)]):
+        with self.remembered(), self.samples.ahead([*dict.fromkeys(numbers)]):
             made = {number: self._values(number) for number in dict.fromkeys(numbers)}
         return self.like.rows_of([made[number] for number in numbers])
 

@@ -12,47 +12,48 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import Kept, evaluate, have_makers_in_common, listen, maker_of
-from dataview.index import Constant, Index, whole_axes
-from dataview.plan.build import select, with_fields
-from dataview.plan.kinds import Mapped, Record, Stored, known_dtype, known_shape
+from dataview.index import Index, gather
+from dataview.plan.build import with_fields
+from dataview.plan.kinds import Record, Stored, known_shape
 from dataview.plan.node import Node, Part
-from dataview.plan.walk import below, remade
+from dataview.plan.walk import below, rebuilt, remade
 from dataview.samples.numbered import NumberedSamples
-from dataview.sources import Made, Memo, Source, making
+from dataview.samples.row_functions import RowFunctions
+from dataview.sources import Made, Source, making
 
 
 class MadeOfSample(Made):
-    """What functions have made of one sample, until one of these sources is written."""
+    """What functions have made of one sample, or of a batch, until one of these sources is written.
 
-    __slots__ = ("sources",)
+    Functions of blocks of rows are `in_blocks`: they are called for all rows together.
+    """
 
-    def __init__(self, sources: Iterable[Source] | None = None) -> None:
+    __slots__ = ("in_blocks", "sources")
+
+    def __init__(self, sources: Iterable[Source] | None = None, in_blocks: bool = False) -> None:
         super().__init__()
         self.sources = sources
+        self.in_blocks = in_blocks
         listen(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MadeOfSample, ()
 
+    def read(self, node: Node, index: Index | None) -> np.ndarray:
+        """Return the data of a node, for which functions are called once as long as this lives."""
+        with making(self):
+            if not self.in_blocks:
+                return np.array(evaluate(node, index))
+            rows = self.find(node, ())
+            if rows is None:
+                rows = evaluate(node)
+                self.keep(node, (), rows)
+        return np.array(rows if index is None else gather.read(rows, index))
+
     def written(self, is_changed: Callable[[Source], bool]) -> None:
         """Forget all if it may come from a source that was changed."""
         if self.sources is None or any(map(is_changed, self.sources)):
             self.forget()
-
-
-class Once(Part):
-    """Gives the rows of a node, for which functions are called once as long as it lives."""
-
-    __slots__ = ("made", "title")
-
-    def __init__(self, made: MadeOfSample, title: str) -> None:
-        self.made = made
-        self.title = title
-
-    def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
-        """Return the only row."""
-        with making(self.made):
-            return evaluate(node.node)
 
 
 def keeper(node: Node) -> Callable[[Node], Node] | None:
@@ -61,19 +62,20 @@ def keeper(node: Node) -> Callable[[Node], Node] | None:
     None is returned if no function makes several of their fields.
     """
     order = below([node])
-    makers = [part for part in order if maker_of(part) is not None]
-    if not makers:
+    if all(maker_of(part) is None for part in order):
         return None
     fields = below([node], Node.attached)
     leaves = [part for part in fields if not isinstance(part, Record)]
     if not any(leaf.fields.named for leaf in leaves) and not have_makers_in_common(leaves):
         return None
+    if any(_remembers(part) for part in order):
+        return None  # a batch of a loop remembers its samples
     sources = [part.source for part in order if isinstance(part, Stored)]
-    title = next((part.title for part in makers if hasattr(part, "title")), "a function")
+    in_blocks = any(isinstance(part, RowFunctions) and part.batch is not None for part in order)
     computed = list(map(_is_computed, fields))
 
     def kept(sample: Node) -> Node:
-        step = Once(MadeOfSample(sources), title)
+        made = MadeOfSample(sources, in_blocks)
         own = below([sample], Node.attached)
         which = computed if len(own) == len(computed) else map(_is_computed, own)
         chosen = {id(part) for part, is_computed in zip(own, which, strict=True) if is_computed}
@@ -81,9 +83,9 @@ def keeper(node: Node) -> Callable[[Node], Node] | None:
         def once(part: Node, old: Node) -> Node:
             if id(old) not in chosen:
                 return part
-            if isinstance(part, NumberedSamples):
-                return part.replaced(made=step.made)
-            found = _only_row(old, step)
+            if part.shape is None or part.dtype is None or isinstance(part, NumberedSamples):
+                return _remembering(part, made)
+            found = Kept(old, made)
             return with_fields(found, part.fields) if part.fields.named else found
 
         return remade(own, once, Node.attached)[id(sample)]  # type: ignore[no-any-return]
@@ -91,21 +93,35 @@ def keeper(node: Node) -> Callable[[Node], Node] | None:
     return kept
 
 
+def of_one_call(node: Node) -> Node:
+    """Return one sample such that functions are called once for all its fields; others as is."""
+    keep = keeper(node) if isinstance(node, Record) and not node.rank else None
+    return node if keep is None else keep(node)
+
+
+def _remembers(part: Part) -> bool:
+    if isinstance(part, Kept):
+        return isinstance(part.keeper, MadeOfSample)
+    return isinstance(part, NumberedSamples) and part.made is not None
+
+
 def _is_computed(part: Node) -> bool:
-    """Whether a part is an array, and is computed from what a function makes."""
-    is_known = part.shape is not None and part.dtype is not None
-    if isinstance(part, Record) or not (is_known or isinstance(part, NumberedSamples)):
+    """Whether a part is no record, and is computed from what a function makes."""
+    if isinstance(part, Record):
         return False
     return any(maker_of(inner) is not None for inner in below([part]))
 
 
-def _only_row(node: Node, step: Once) -> Node:
-    """Return a node as the only row of what a step makes."""
-    shape = known_shape(node)
-    axes = len(shape)
-    row = select(node, Index((1, *shape), whole_axes(1, axes + 1)))
-    whole = Mapped(row, step, (), (1, *shape), known_dtype(node), meta=node.meta)
-    return select(whole, Index(shape, (Constant(0), *whole_axes(0, axes))))
+def _remembering(part: Node, made: MadeOfSample) -> Node:
+    """Return a part of unknown shape such that the samples in it are remembered."""
+
+    def inside(inner: Any) -> Iterable[Part]:  # the longest rows are of all samples, not of these
+        return [] if isinstance(inner, NumberedSamples) else inner.held()
+
+    def remembering(inner: Any, old: Any) -> Any:
+        return inner.replaced(made=made) if isinstance(inner, NumberedSamples) else inner
+
+    return rebuilt([part], remembering, inside)[0]  # type: ignore[no-any-return]
 
 
 class Whole:
@@ -121,6 +137,17 @@ class Whole:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Whole, ()
+
+    def read(self, node: Node, index: Index | None) -> np.ndarray:
+        """Return rows, which are kept once all have been read; of a few only these are read."""
+        rows, version = self.rows, self.version
+        if rows is None:
+            if index is not None and len(gather.rows_and_rest(index)[0]) < known_shape(node)[0]:
+                return evaluate(node, index)
+            rows = evaluate(node)
+            if version == self.version:
+                self.rows = rows
+        return np.array(rows if index is None else gather.read(rows, index))
 
     def written(self, is_changed: Callable[[Source], bool]) -> None:
         """Forget the rows if they may come from a source that was changed."""

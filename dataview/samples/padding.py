@@ -26,7 +26,7 @@ from dataview.samples.collecting import with_lengths
 from dataview.samples.numbered import NumberedSamples, RaggedSamples
 from dataview.samples.ragged import levels_of
 from dataview.samples.streams import Stream
-from dataview.sources import ArraySource, Memo
+from dataview.sources import ArraySource, Memo, made_once
 
 SIDES = ("left", "right")
 
@@ -277,7 +277,7 @@ class PaddedSamples(NumberedSamples):
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
         """Return the rows."""
-        with self.remembered():
+        with self.remembered(), made_once():
             return evaluate(self.known())
 
     def probed(self) -> Node:

@@ -23,7 +23,7 @@ from dataview.index.sizes import sizes
 from dataview.plan.build import record
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
-from dataview.samples import Stream, collected
+from dataview.samples import Stream, collected, with_lengths
 from dataview.sources import Memo, made_so_far
 
 Key: TypeAlias = tuple[slice, ...]
@@ -39,12 +39,19 @@ SHORTEST_CHUNK = 1 << 14
 
 
 def without_streams(node: Node) -> Node:
-    """Return a node with the samples of its streams as data; they are read side by side, once."""
+    """Return a node with the samples of its streams as data; they are read side by side, once.
+
+    So are samples of functions that differ in length.
+    """
+    return with_lengths(_without_streams(node))
+
+
+def _without_streams(node: Node) -> Node:
     if _is_of_streams(node):
         return collected(_side_by_side(node) if isinstance(node, Record) else node)
     if isinstance(node, Record):
         parts = {name: part.node for name, part in members(node).items()}
-        found = {name: without_streams(part) for name, part in parts.items()}
+        found = {name: _without_streams(part) for name, part in parts.items()}
         if any(found[name] is not part for name, part in parts.items()):
             return record(found, node.rank).replaced(meta=node.meta)
     return node
