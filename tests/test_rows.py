@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -167,6 +168,27 @@ def test_rows_larger_than_an_element_of_numpy_are_taken(monkeypatch, limit):
     monkeypatch.setattr(gather, "LARGEST_RUN", limit)
     whole = np.arange(60).reshape(6, 10)
     assert_same(dv.View(whole[:, :7])[[3, 0, 3]](), whole[[3, 0, 3], :7])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("columns", [np.s_[::2], np.s_[3:1:-1], 2, np.s_[None, ::3]])
+def test_columns_of_rows_by_number_are_copied_a_few_rows_at_a_time(monkeypatch, count, columns):
+    monkeypatch.setattr(gather, "CACHED", 4 * 6 * 8)  # four rows
+    a = np.arange(60.0).reshape(10, 6)
+    numbers = np.arange(count) * 7 % 10
+    columns = columns if isinstance(columns, tuple) else (columns,)
+    for view in (dv.View(a)[numbers][:, *columns], dv.View(a)[:, *columns][numbers]):
+        assert_same(view(), a[numbers][:, *columns])
+
+
+def test_columns_of_many_rows_by_number_take_no_memory_for_whole_rows():
+    a = np.zeros((5000, 128), "f4")
+    view = dv.View(a)[np.arange(5000)[::-1]][:, ::2]
+    tracemalloc.start()
+    size = view().nbytes
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1.5 * size
 
 
 def test_filtering_by_a_mask(record, d, x, y):

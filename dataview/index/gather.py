@@ -31,6 +31,9 @@ from dataview.index.algebra import (
 FEW = 4
 """So few elements of each line are quicker to take one place after the other, over all lines."""
 
+CACHED = 1 << 18
+"""Rows of so many bytes are still in the cache when part of them is copied."""
+
 WHOLE = slice(None)
 
 
@@ -338,8 +341,7 @@ def row_taker(
             or _is_small_part(array, seen.shape[1:])
         ):
             return row_taker(seen)
-        whole = row_taker(array)
-        return lambda rows: np.ascontiguousarray(whole(rows)[part])
+        return _part_taker(row_taker(array), part, array[:1].nbytes)
     if not _has_solid_rows(array):
         return array.__getitem__
     if array.flags.c_contiguous:
@@ -347,6 +349,25 @@ def row_taker(
     width, shape = array.itemsize * math.prod(array.shape[1:]), array.shape[1:]
     runs = np.asarray(_ReadOnlyMemory(array, f"|V{width}", array.shape[:1], array.strides[:1]))
     return lambda rows: runs[rows].view(array.dtype).reshape(rows.shape + shape)
+
+
+def _part_taker(
+    whole: Callable[[np.ndarray], np.ndarray], part: tuple[Any, ...], width: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function that takes whole rows, of so many bytes each, and copies part of them."""
+    step = max(1, CACHED // width)
+
+    def taken(rows: np.ndarray) -> np.ndarray:
+        first = np.ascontiguousarray(whole(rows[:step])[part])
+        if len(rows) <= step:
+            return first
+        out = np.empty((len(rows), *first.shape[1:]), first.dtype)
+        out[:step] = first
+        for start in range(step, len(rows), step):
+            out[start : start + step] = whole(rows[start : start + step])[part]
+        return out
+
+    return taken
 
 
 def _keys(maps: Sequence[Map], axes: Sequence[int], shape: Sequence[int]) -> tuple[np.ndarray, ...]:
