@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
@@ -391,8 +391,9 @@ def _groups(
 ) -> Groups:
     """Return where the groups of a file begin, in rows and in bytes; `look` gets their text."""
     rows, ends = [np.zeros(1, np.intp)], [np.array([start], np.intp)]
-    with begin("reading", file.size, "B") as task:
-        for raw, place, cuts in _chunks(file, dialect, start):
+    chunks = contextlib.closing(_chunks(file, dialect, start))
+    with begin("reading", file.size, "B") as task, chunks as found:
+        for raw, place, cuts in found:
             rows.append(cuts.rows)
             ends.append(cuts.ends + place)
             if look is not None:
@@ -431,21 +432,24 @@ def _remember(key: Any, groups: Groups) -> None:
     _LATEST[key] = groups
 
 
-def _chunks(file: TextFile, dialect: Dialect, place: int) -> Iterator[tuple[bytes, int, Any]]:
+def _chunks(
+    file: TextFile, dialect: Dialect, place: int
+) -> Generator[tuple[bytes, int, Any], None, None]:
     """Yield texts of whole rows, their places, and their groups."""
     size, chunk = file.size, CHUNK
-    while place < size:
-        raw = file.read(place, place + chunk)
-        with _unclosed_named(file, place, raw, dialect):
-            cuts = cut(raw, dialect, place + len(raw) >= size)
-        if not cuts.end:
-            if chunk >= LONGEST_ROW:
-                raise _too_long(file, place, raw, dialect)
-            chunk *= 4
-            continue
-        chunk = CHUNK
-        yield raw[: cuts.end], place, cuts
-        place += cuts.end
+    with file.opened() as opened:
+        while place < size:
+            raw = file.read_from(opened, place, place + chunk)
+            with _unclosed_named(file, place, raw, dialect):
+                cuts = cut(raw, dialect, place + len(raw) >= size)
+            if not cuts.end:
+                if chunk >= LONGEST_ROW:
+                    raise _too_long(file, place, raw, dialect)
+                chunk *= 4
+                continue
+            chunk = CHUNK
+            yield raw[: cuts.end], place, cuts
+            place += cuts.end
 
 
 def _too_long(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> ValueError:

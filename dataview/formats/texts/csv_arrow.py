@@ -49,22 +49,24 @@ def seen_in(
     if not asked:  # whether each row has all of its cells is still to be seen
         _read(arrow, raw, width, dialect, [0], {0: arrow.string()})
         return list(known)
-    table = _read(arrow, raw, width, dialect, asked)
+    texts = {number: arrow.string() for number in asked if known[number] & cells.TEXT}
+    table = _read(arrow, raw, width, dialect, asked, texts)
     found = list(known)
     unclear = []
     is_plain = not _has_other_numbers(raw) and not _has_quoted(raw, dialect)
     for number in asked:
-        own = _seen(arrow, table[str(number)], dates) if is_plain else None
-        if own is None and known[number] & cells.TEXT:
-            own = cells.TEXT | (cells.MISSING if table[str(number)].null_count else 0)
+        if number in texts:
+            own: int | None = cells.MISSING if table[str(number)].null_count else 0
+        else:
+            own = _seen(arrow, table[str(number)], dates) if is_plain else None
         if own is None:
             unclear.append(number)
         else:
             found[number] |= own
     if unclear:
-        texts = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
+        table = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
         for number in unclear:
-            found[number] |= cells.seen_in(_cells(texts[str(number)], dialect), dialect, dates)
+            found[number] |= cells.seen_in(_cells(table[str(number)], dialect), dialect, dates)
     return found
 
 
@@ -94,18 +96,19 @@ def _read(
     width: int,
     dialect: Dialect,
     asked: Collection[int],
-    types: Mapping[int, Any] | None = None,
+    types: Mapping[int, Any],
     has_quoted: bool = False,
 ) -> Any:
-    """Return some columns of a text, named by their numbers."""
+    """Return some columns of a text, named by their numbers; the type of others is found."""
     if dialect.thousands is not None:
         raise NotTaken("pyarrow knows no marks between digits")
     if not raw.endswith((b"\n", b"\r")):  # an empty cell at the end is taken for one in quotes else
         raw += b"\n"
-    takes_more = types is not None  # in a column that is known to be one of bools
+    takes_more = len(types) == len(asked)  # in a column that is known to be one of bools
+    has_quotes = dialect.quote is not None and dialect.quote.encode() in raw
     convert = arrow.csv.ConvertOptions(
         include_columns=[str(number) for number in asked],
-        column_types={str(number): kind for number, kind in (types or {}).items()},
+        column_types={str(number): kind for number, kind in types.items()},
         null_values=list(dialect.missing),
         true_values=[*cells.TRUE, "1"] if takes_more else list(cells.TRUE),
         false_values=[*cells.FALSE, "0"] if takes_more else list(cells.FALSE),
@@ -115,8 +118,8 @@ def _read(
     )
     parse = arrow.csv.ParseOptions(
         delimiter=dialect.sep,
-        quote_char=dialect.quote or False,
-        newlines_in_values=dialect.quote is not None and dialect.quote.encode() in raw,
+        quote_char=dialect.quote if has_quotes else False,
+        newlines_in_values=has_quotes,
     )
     names = [str(number) for number in range(width)]
     for block in (BLOCK, len(raw) + 1):

@@ -45,8 +45,8 @@ def _cuts(ends: np.ndarray, rows_before: np.ndarray) -> Cuts:
     if not len(ends):
         return Cuts(np.empty(0, np.intp), np.empty(0, np.intp))
     steps = np.arange(GROUP_BYTES, int(ends[-1]), GROUP_BYTES)
-    last = np.unique(np.append(ends.searchsorted(steps, side="right"), len(ends)))
-    last = last[last > 0]
+    last = np.append(ends.searchsorted(steps, side="right"), len(ends))
+    last = last[np.diff(last, prepend=0) > 0]
     return Cuts(ends[last - 1], np.diff(rows_before[last], prepend=0))
 
 

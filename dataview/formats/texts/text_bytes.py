@@ -124,9 +124,13 @@ class TextBytes:
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` to before `stop`, or to the end if that comes first."""
         with self.opened() as file:
-            count = max(0, min(stop, self.size) - start)
-            file.seek(start)
-            raw: bytes = file.read(count)
+            return self.read_from(file, start, stop)
+
+    def read_from(self, file: Any, start: int, stop: int) -> bytes:
+        """Return such bytes of the file that `opened` has returned."""
+        count = max(0, min(stop, self.size) - start)
+        file.seek(start)
+        raw: bytes = file.read(count)
         if len(raw) < count:
             raise changed(self.path)
         return raw
