@@ -906,6 +906,28 @@ def test_b41_an_empty_batch_has_the_fields_of_all_batches(view, options, shapes)
             assert [a.dtype for a in named.values()] == [a.dtype for a in whole.values()]
 
 
+@pytest.mark.parametrize("failing", [(2, 3), (0, 1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("pad", [None, 0, "ragged"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_b41_an_empty_batch_of_samples_of_any_lengths_has_their_fields(failing, pad, workers):
+    def sample(number):
+        if number in failing:
+            raise ValueError("broken")
+        return {"plain": np.zeros(3), "words": np.arange(number), "boxes": np.ones((number, 2))}
+
+    declared = {"plain": (3, float), "words": (None, int), "boxes": ((None, 2), float)}
+    view = dv.View(sample, _length=6, _fields=declared)
+    with view._loader(2, on_error="skip", workers=workers, pad=pad) as loader:
+        empty = [batch for batch in loader if not len(loader.rows)]
+    assert len(empty) == len(failing) // 2
+    for batch in empty:
+        assert batch._fields() == ("plain", "words", "boxes")
+        assert [len(part) for _, part in batch._iter_fields()] == [0, 0, 0]
+        assert [part._ndim() for _, part in batch._iter_fields()] == [2, 2, 3]
+        assert [part._dtype() for _, part in batch._iter_fields()] == [float, int, float]
+        assert batch.plain().shape == (0, 3)
+
+
 @pytest.mark.parametrize("cut", range(6))
 def test_replacing_resumes_exactly(cut):
     def loader(**options):

@@ -41,6 +41,7 @@ from dataview.samples import (
     Row,
     all_at_epoch,
     are_rows,
+    known_lengths,
     name_of,
     pairing_of,
     random_keys,
@@ -449,12 +450,7 @@ class Assembly:
                 continue
             if found is not None:
                 return found
-        readers = {name: reader(node) for name, node in self.parts.items() if node.shape}
-        none = np.empty(0, np.intp)
-        empty = {
-            name: readers[name](none) if name in readers else none * 1.0 for name in self.parts
-        }
-        return _without_own(empty)
+        return _without_own({name: _no_rows(node) for name, node in self.parts.items()})
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
@@ -478,8 +474,18 @@ def _joined(batches: Sequence[Any]) -> Any:
     return ragged.joined(batches) if isinstance(batches[0], Node) else np.concatenate(batches)
 
 
+def _no_rows(node: Node) -> Any:
+    """Return none of the rows of a node, as far as it is known what these are like."""
+    like = known_lengths(node)
+    if like is not None:
+        return like.rows_of([])
+    return reader(node)(np.empty(0, np.intp)) if node.shape else np.empty(0)
+
+
 def _without_rows(batch: Any) -> Any:
     """Return a batch with none of its rows; None for an object that has none to leave out."""
+    if isinstance(batch, Ragged):
+        return batch.rows(range(0))
     if isinstance(batch, Mapping):
         return {name: _without_rows(part) for name, part in batch.items()}
     if isinstance(batch, tuple):

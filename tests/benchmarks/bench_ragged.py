@@ -126,7 +126,11 @@ def with_torch(sentences: Sentences) -> tuple[Contestants, Contestants]:
     """PyTorch: slices of a tensor, and `pad_sequence` of them."""
     import torch
 
-    words, offsets = torch.from_numpy(sentences.words), sentences.offsets.tolist()
+    words, places = torch.from_numpy(sentences.words), torch.from_numpy(sentences.offsets)
+    offsets = sentences.offsets.tolist()
+
+    def sliced_by_tensors() -> list[torch.Tensor]:
+        return [words[places[row] : places[row + 1]] for row in next(sentences.batches).tolist()]
 
     def sliced() -> list[torch.Tensor]:
         return [words[offsets[row] : offsets[row + 1]] for row in next(sentences.batches).tolist()]
@@ -134,7 +138,11 @@ def with_torch(sentences: Sentences) -> tuple[Contestants, Contestants]:
     def filled() -> torch.Tensor:
         return torch.nn.utils.rnn.pad_sequence(sliced(), batch_first=True)
 
-    return {"torch: a slice for each sentence": sliced}, {"torch: ``pad_sequence``": filled}
+    slices = {
+        "torch: a slice for each sentence, offsets in a tensor": sliced_by_tensors,
+        "torch: a slice for each sentence, offsets in a list": sliced,
+    }
+    return slices, {"torch: ``pad_sequence``": filled}
 
 
 def main() -> None:
