@@ -5,6 +5,7 @@ import pickle
 import tracemalloc
 import warnings
 
+import h5py
 import numpy as np
 import pyarrow
 import pyarrow.csv
@@ -281,6 +282,51 @@ def test_what_has_no_end_is_refused():
         dv.View(np.arange(3))._repeat()._describe()
     with pytest.raises(dv.UndeclaredError, match="_probe"):
         dv.View(lambda: iter([1, 2]))._describe()
+
+
+def test_fields_that_cannot_be_described_are_named_with_the_reason(tmp_path):
+    calls = []
+    d = dv.View(
+        x=np.arange(3.0),
+        made=dv.View(lambda number: calls.append(number) or [number], _length=3),
+        inner=dv.View(y=[1, 2, 2], mapped=dv.View([1, 2, 3])._map(lambda row: row * 2)),
+    )
+    found = d._describe()
+    assert calls == []
+    assert list(found) == ["x", "inner.y"]
+    assert found["inner.y"] == d.inner.y._describe()[""]
+    assert list(found.left_out) == ["made", "inner.mapped"]
+    assert all("d = d._probe()" in reason for reason in found.left_out.values())
+    assert pickle.loads(pickle.dumps(found)).left_out == found.left_out
+    text = repr(found)
+    assert text.count("not described: made, inner.mapped") == 1 and "_probe()" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "not described: made, inner.mapped" in found._repr_html_()
+    assert list(d._probe()._describe()) == ["x", "made", "inner.y", "inner.mapped"]
+    whole = dv.View(np.arange(4))
+    endless = dv.View(x=whole, y=dv.View(lambda number: 2.0, _length=math.inf), _driver="x")
+    assert "never ends" in endless._describe().left_out["y"]
+
+
+def test_parts_of_a_file_that_cannot_be_read_are_not_described(tmp_path):
+    with h5py.File(tmp_path / "lab.h5", "w") as file:
+        file["x"], file["lab/y"] = [1.0, 2.0], [1, 2]
+        file["lab/lost"] = h5py.SoftLink("/nowhere")
+    with dv.open(tmp_path / "lab.h5") as d:
+        found = d._describe()
+    assert sorted(found) == ["lab.y", "x"] and list(found.left_out) == ["lab.lost"]
+    assert "not described: lab.lost" in repr(found)
+
+
+def test_of_many_fields_the_middle_is_left_out_of_the_display_only(rng):
+    found = dv.View(rng.standard_normal((9, 400)))._describe(columns=True)
+    assert len(found) == 400
+    for text in (repr(found), found._repr_html_()):
+        assert "[0]" in text and "[399]" in text and "[200]" not in text
+        assert "350 more; .asdict() has them all" in text
+    assert len(found._repr_html_()) < 50_000 and len(repr(found).splitlines()) < 110
+    few = dv.View(rng.standard_normal((9, 50)))._describe(columns=True)
+    assert "more" not in repr(few) and "[25]" in repr(few)
 
 
 def test_the_sample_is_one_row_of_each_stretch():

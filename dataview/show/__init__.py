@@ -4,7 +4,8 @@ What reads is named so: `describe`, and pictures of rows that are asked for.
 """
 
 from dataview.show.cells import MISSING
-from dataview.show.describe import Description, described
+from dataview.show.describe import described
+from dataview.show.description import Description
 from dataview.show.explain import Explanation, explained
 from dataview.show.facts import is_small_sample
 from dataview.show.gallery import Gallery, gallery

@@ -6,7 +6,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +22,10 @@ from dataview.compute import (
     sampled_rows,
     settle,
 )
+from dataview.errors import StreamError, UndeclaredError
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
-from dataview.plan.fields import Fields, Window
+from dataview.plan.fields import Attached, Fields, Window
 from dataview.plan.gaps import MASK_OF, holds_codes, known_in, masks_in, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
@@ -33,9 +33,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
-from dataview.show.cells import ROOM, aligned, folds
-from dataview.show.page import STYLE
-from dataview.show.words import escape, harmless
+from dataview.show.description import LENGTHS, QUARTERS, Description
 from dataview.sources import ArraySource, Memo
 
 SAMPLED_BYTES = 1 << 23
@@ -48,80 +46,7 @@ OBJECT_BYTES = 64
 """About what a short text takes, with its place in an array."""
 
 WINDOW = 16
-QUARTERS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
-REPEATED = ("distinct", "most frequent", "times")
-LENGTHS = ("shortest", "longest")
-FROM_SAMPLE = (*QUARTERS, *REPEATED)
-COLUMNS = (
-    *("count", "missing", "mean", "std", "min", *QUARTERS, "max", "histogram"),
-    *(*REPEATED, *LENGTHS),
-)
 BINS = 10
-BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-class Description(Mapping[str, Mapping[str, Any]]):
-    """Statistics by field and by name; `sampled` are the fields of which only a sample was read."""
-
-    def __init__(self, fields: Mapping[str, Mapping[str, Any]], sampled: frozenset[str]) -> None:
-        self._fields = {name: MappingProxyType(dict(found)) for name, found in fields.items()}
-        self.sampled = sampled
-
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def asdict(self) -> dict[str, dict[str, Any]]:
-        """Return plain dictionaries of numbers and texts."""
-        return {name: dict(found) for name, found in self._fields.items()}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Description, (self.asdict(), self.sampled)
-
-    def __repr__(self) -> str:
-        rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        parts: list[list[str]] = []
-        for fold in folds(widths[1:], ROOM - widths[0]):
-            cells = [[row[0], *row[1:][fold]] for row in rows if any(row[1:][fold])]
-            parts += aligned(zip(*cells, strict=True), lambda number: number > 0), [""]
-        return "\n".join(line for part in parts[:-1] for line in part)
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        parts = [STYLE, f'<div class="dataview"><table><tr><th>{escape(head[0])}</th>']
-        parts += [*(f'<th class="n">{escape(cell)}</th>' for cell in head[1:]), "</tr>"]
-        for row in rows:
-            cells = [_bars(cell) if cell[:1] in {*BLOCKS} else escape(cell) for cell in row]
-            values = "".join(f'<td class="n">{cell}</td>' for cell in cells[1:])
-            parts.append(f"<tr><td>{cells[0]}</td>{values}</tr>")
-        return "".join([*parts, "</table></div>"])
-
-    def _cells(self) -> list[list[str]]:
-        """Return the table as texts: a row for each field, a column for each statistic."""
-        known = {name for found in self._fields.values() for name in found}
-        columns = ["dtype", *(name for name in COLUMNS if name in known)]
-        rows = [["field", *columns]]
-        for field_name, found in self._fields.items():
-            marked = field_name in self.sampled
-            cells = [
-                _cell(found[name], marked and name in FROM_SAMPLE) if name in found else ""
-                for name in columns
-            ]
-            rows.append([harmless(field_name, 24) or "(data)", *cells])
-        return rows
-
-
-def _cell(value: Any, is_estimate: bool) -> str:
-    if isinstance(value, tuple):
-        return blocks_of(value)
-    text = f"{value:.4g}" if isinstance(value, float) else harmless(str(value), 24)
-    return f"≈{text}" if is_estimate else text
 
 
 # --- which fields ------------------------------------------------------------------------------
@@ -143,20 +68,42 @@ class _Leaf(NamedTuple):
 
 def described(node: Node, columns: bool = False) -> Description:
     """Return the statistics of each field, or of each column of fields that have several."""
-    leaves = list(_leaves(node, ""))
-    if columns:
-        leaves = [part for leaf in leaves for part in _columns(leaf)]
-    roots = _roots(leaves)
-    for root in roots:
-        check_ends(root, "_describe")
-        known_dtype(root)
-    lengths = dict.fromkeys(known_shape(root)[:1] for root in roots)
+    leaves: list[_Leaf] = []
+    refused: dict[str, Exception] = {}
+    for leaf in _leaves(node, ""):
+        try:
+            leaves += _columns(leaf) if columns else [_checked(leaf)]
+        except (UndeclaredError, StreamError) as error:
+            refused[leaf.name] = error
+    if refused and not leaves:
+        raise next(iter(refused.values()))
+    left_out = {name: str(error) for name, error in refused.items()} | dict(_unread(node, ""))
+    lengths = dict.fromkeys(known_shape(leaf.root)[:1] for leaf in leaves)
     found: dict[str, _Summary] = {}
     for length in lengths:
         alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
         found |= zip((leaf.name for leaf in alike), _summaries(alike), strict=True)
     sampled = frozenset(name for name, summary in found.items() if summary.share < 1)
-    return Description({leaf.name: found[leaf.name].statistics() for leaf in leaves}, sampled)
+    statistics = {leaf.name: found[leaf.name].statistics() for leaf in leaves}
+    return Description(statistics, sampled, left_out)
+
+
+def _checked(leaf: _Leaf) -> _Leaf:
+    """Return a field if it can be described, or raise saying why not."""
+    for root in _roots([leaf]):
+        check_ends(root, "_describe")
+        known_dtype(root)
+        known_shape(root)
+    return leaf
+
+
+def _unread(node: Node, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of files that cannot be read, with the reasons."""
+    for own, reason in node.fields.unread.items():
+        yield _joined(name, own), reason
+    for own, part in node.fields.named.items():
+        if isinstance(part, Attached):
+            yield from _unread(part.node, _joined(name, own))
 
 
 def _roots(leaves: list[_Leaf]) -> list[Node]:
@@ -199,7 +146,7 @@ def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> It
 
 def _columns(leaf: _Leaf) -> Iterator[_Leaf]:
     """Yield the columns of a field, itself if it has no axis of columns."""
-    check_ends(leaf.root, "_describe")
+    _checked(leaf)
     shape = known_shape(_at(leaf.root, leaf.path))
     if len(shape) < 2:
         yield leaf
@@ -402,26 +349,6 @@ def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
     return tuple(np.histogram(numbers, BINS, (low, high))[0].tolist())
-
-
-def blocks_of(counts: tuple[int, ...]) -> str:
-    """Return numbers as blocks of so many heights; what is not 0 is higher than what is.
-
-    >>> blocks_of((0, 1, 50, 100))
-    '▁▂▅█'
-    """
-    most = max(counts, default=0) or 1
-    return "".join(BLOCKS[math.ceil(7 * count / most)] for count in counts)
-
-
-def _bars(blocks: str) -> str:
-    """Return blocks as bars in the colour of the page."""
-    heights = [2 * (BLOCKS.index(block) + 1) for block in blocks]
-    bars = "".join(f"M{6 * n} 16v-{height}h5v{height}z" for n, height in enumerate(heights))
-    return (
-        f'<svg role="img" aria-label="{blocks}" width="{6 * len(blocks)}" height="16" '
-        f'fill="var(--dataview)"><path d="{bars}"/></svg>'
-    )
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:

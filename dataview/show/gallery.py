@@ -8,7 +8,8 @@ import numpy as np
 
 from dataview.plan.node import Node
 from dataview.show.cells import CUT, element_texts
-from dataview.show.describe import BINS, BLOCKS, blocks_of
+from dataview.show.describe import BINS
+from dataview.show.description import BLOCKS, blocks_of
 from dataview.show.looks import Look, counts_of, finite, looks_of
 from dataview.show.page import DRAWN, STYLE
 from dataview.show.thumbnails import image_tag, pixels_of

@@ -273,7 +273,8 @@ class StatisticVerbs(BaseView):
         """Return statistics of each field, as a table and as a mapping by field.
 
         One pass reads everything. If there are many rows, `≈` marks estimates from a sample. With
-        `columns` each column of a field has its own line.
+        `columns` each column of a field has its own line. Fields that cannot be described before a
+        sample has been read, or have no end, are named below the table, with the reason.
 
         >>> import dataview as dv
         >>> dv.View(x=[1.0, 2.0, 3.0])._describe()["x"]["mean"]
