@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.exchange.from_libraries import imported
+from dataview.exchange.from_libraries import imported, is_view
 from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
 from dataview.plan.concat import stacked
@@ -21,7 +21,7 @@ from dataview.plan.fields import check_name
 from dataview.plan.node import Argument, Node
 from dataview.plan.ragged import Ragged, as_ragged, laid_out, ragged_of
 from dataview.plan.values import is_scalar, listed
-from dataview.samples import IteratorSamples, Stream
+from dataview.samples import AnyLength, IteratorSamples, Stream, likeness, stack_nodes
 from dataview.sources import ArraySource, Source
 
 _OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
@@ -141,10 +141,13 @@ def _of_values(value: Any) -> Node:
             "a masked array would lose its mask; fill it, or give data and mask as two fields: "
             "dv.View(x=a.filled(0), x_mask=~np.ma.getmaskarray(a))"
         )
-    if type(value) in (list, tuple) and value and isinstance(value[0], Node):
+    if type(value) in (list, tuple) and value and (isinstance(value[0], Node) or is_view(value[0])):
         nodes = [node_of(part) for part in value]
         if len({node.extents for node in nodes}) == 1:
             return stacked(nodes)
+        like = likeness(nodes)
+        if isinstance(like, AnyLength):
+            return stack_nodes(nodes, like)
         value = [evaluate(node) for node in nodes]
     ended = listed(value)
     if isinstance(ended, (list, tuple)) and any(isinstance(part, Mapping) for part in ended):

@@ -18,7 +18,8 @@ import numpy as np
 from dataview.errors import error_at
 from dataview.exchange.bunches import is_bunch, of_bunch
 from dataview.exchange.convert import check_makes_iterators, check_no_bytes, node_of
-from dataview.exchange.from_libraries import imported, is_foreign
+from dataview.exchange.copies import freeze
+from dataview.exchange.from_libraries import imported, is_foreign, is_view
 from dataview.exchange.hugging_face import is_columns, of_columns
 from dataview.index import ENDLESS, identity
 from dataview.plan.build import keyed, record
@@ -39,6 +40,8 @@ def sample_node(value: Any, names: Names | None = None, strict: bool = True) -> 
     """Return the node of one sample: what has parts is a record of them.
 
     `names` are those of the parts of a tuple; `strict` refuses names that the sample has itself.
+    Views are read at once, so that the sample stays what it was when it was made; it knows their
+    gaps and metadata.
 
     >>> list(sample_node(([1, 2], 3)).fields), sample_node([1, 2]).shape
     (['0', '1'], (2,))
@@ -53,14 +56,20 @@ def sample_node(value: Any, names: Names | None = None, strict: bool = True) -> 
             what = "no parts" if parts is None else f"names of its own: {', '.join(parts)}"
             raise TypeError(f"_names= names the parts of a tuple; the sample has {what}")
     if parts is None:
-        return node_of(value)
+        return _array_node(value)
     inside = sample_node if isinstance(value, tuple) else _named_part
-    return record({check_name(name): inside(part) for name, part in parts.items()}, 0)
+    return telling(record({check_name(name): inside(part) for name, part in parts.items()}, 0))
+
+
+def _array_node(value: Any) -> Node:
+    """Return the node of a sample that is one array, or of views that make one."""
+    is_made_of_views = is_view(value) or (type(value) in (list, tuple) and any(map(is_view, value)))
+    return freeze(node_of(value)) if is_made_of_views else node_of(value)
 
 
 def _named_part(value: Any) -> Node:
     """Return the node of a part that has a name; a tuple there is an array, as in a mapping."""
-    return node_of(value) if type(value) is tuple else sample_node(value)
+    return _array_node(value) if type(value) is tuple else sample_node(value)
 
 
 def _named(value: Sequence[Any], names: Names) -> dict[str, Any]:

@@ -51,6 +51,17 @@ def in_parts(value: Any) -> Any:
     return value if found is None else found
 
 
+def recognise_views(kind: type, reader: Reader) -> None:
+    """Have views read as what they are views of, wherever they stand among other data."""
+    READERS[kind.__module__, kind.__name__] = reader
+
+
+def is_view(value: Any) -> bool:
+    """Whether a value is a view."""
+    kind = type(value)
+    return (kind.__module__, kind.__name__) == _VIEW
+
+
 def is_foreign(value: Any) -> bool:
     """Whether a value is an object of another library, even if it is a mapping or a tuple too."""
     return _reader_of(type(value)) is not None  # type: ignore[arg-type]
@@ -281,6 +292,8 @@ def _of_picture(picture: Any) -> None:
             "view picture.convert('RGB')"
         )
 
+
+_VIEW = ("dataview", "View")
 
 READERS: dict[tuple[str, str], Reader] = {
     ("torch", "Tensor"): _of_tensor,

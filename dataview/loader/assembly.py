@@ -26,7 +26,15 @@ from dataview.index import parse
 from dataview.loader import ragged
 from dataview.loader.collate import collated, parts_of, sample_of
 from dataview.loader.dealing import Task
-from dataview.loader.reading import OWN, has_samples, one_row, picked, reader, sample_node
+from dataview.loader.reading import (
+    OWN,
+    has_samples,
+    lone_reader,
+    one_row,
+    picked,
+    reader,
+    sample_node,
+)
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, members
@@ -203,7 +211,7 @@ class Assembly:
         """Return the function that reads rows of a part; those to be filled up are read later."""
         if self._pads and name in self._pads and isinstance(node, Ragged):
             return node.rows
-        return reader(node, self.chunks)
+        return (reader if name else lone_reader)(node, self.chunks)
 
     def _read(self, task: Task, names: Collection[str] | None = None) -> Any:
         """Return the rows of all parts, or of those named, read together."""
@@ -360,15 +368,16 @@ class Assembly:
             failures.append(_failure(task, number, row, named))
 
         note = None if self.on_error == "raise" else failed
-        return sample_of(node.to_node(pairing.sample([first, *rows], note)))
+        return sample_of(node.to_node(pairing.sample([first, *rows], note)), True)
 
     def _arrived(self, rows: Sequence[Row]) -> Any:
         """Return samples of a stream that are rows of nodes, read together."""
         parts, numbers = parts_of(together(rows), self.parts), np.arange(len(rows))
-        return _without_own({name: reader(part)(numbers) for name, part in parts.items()})
+        readers = {name: (reader if name else lone_reader)(part) for name, part in parts.items()}
+        return _without_own({name: read(numbers) for name, read in readers.items()})
 
     def _of_stream(self, node: Node) -> Any:
-        return _without_own(sample_of(parts_of(node, self.parts)))
+        return _without_own(sample_of(parts_of(node, self.parts), True))
 
     def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
         """Return a sample after the transform; each step has random numbers of its own."""
@@ -408,7 +417,7 @@ class Assembly:
                 f"sample {failure.row}: the function on_error= returned None; return 'skip', "
                 "'replace', 'raise', or a sample"
             ) from failure.error
-        return sample_of(self.unwrap(answer))
+        return sample_of(self.unwrap(answer), True)
 
     def _collated(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
         if not samples:

@@ -18,7 +18,7 @@ from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
-from dataview.plan.gaps import lacking, present_in, with_mask
+from dataview.plan.gaps import MASK_OF, lacking, noted, present_in, with_mask
 from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
@@ -141,7 +141,8 @@ def collated(
 def sample_of(value: Any, with_gaps: bool = False) -> Any:
     """Return the data of a node, its fields by name, and of nodes in a mapping or tuple.
 
-    With `with_gaps` what lacks some of its values is a node in memory, which knows them.
+    With `with_gaps` what lacks some of its values is a node in memory, which knows them, and a mask
+    is one that knows its column.
     """
     if is_dataclass(value) and not isinstance(value, type):
         value = {part.name: getattr(value, part.name) for part in fields(value)}
@@ -153,8 +154,10 @@ def sample_of(value: Any, with_gaps: bool = False) -> Any:
         return tuple(sample_of(part, with_gaps) for part in value)
     if not isinstance(value, Node):
         return value
-    present = present_in(value) if with_gaps and value.shape else None
-    return lacking(evaluate(value)[()], None if present is None else evaluate(present))
+    if with_gaps and value.meta.get(MASK_OF):
+        return stored(ArraySource(np.asarray(evaluate(value))), False).replaced(meta=value.meta)
+    present = present_in(value) if with_gaps else None
+    return lacking(evaluate(value)[()], None if present is None else np.asarray(evaluate(present)))
 
 
 def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:
@@ -196,7 +199,9 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         return _with_gaps(ragged_of(*packed(arrays)), samples)
     assert padding is None or isinstance(padding, Pad)
     there = [*map(_there, samples)]
-    return _arrays([_array(sample, padding, place) for sample in samples], padding, place, there)
+    arrays = [_array(sample, padding, place) for sample in samples]
+    found = _arrays(arrays, padding, place, there)
+    return _lacking(found, there) if padding is None else found
 
 
 def _kind(sample: Any) -> type:
@@ -206,6 +211,8 @@ def _kind(sample: Any) -> type:
 
 
 def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
+    masks = {name: part for sample in samples for name, part in sample.items() if _is_mask(part)}
+    samples = [_with_whole(sample, masks) for sample in samples] if masks else samples
     names = list(samples[0])
     for number, sample in enumerate(samples):
         if sample.keys() != samples[0].keys():
@@ -214,7 +221,10 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
     batch: dict[Any, Any] = {}
     for name in names:
         parts = [sample[name] for sample in samples]
-        found = _batch(parts, paddings(name), place.inside(str(name)))
+        padding = paddings(name)
+        if name in masks and _is_filled(paddings(masks[name].meta[MASK_OF])):
+            padding = _padding_of_mask(paddings(masks[name].meta[MASK_OF]))
+        found = _batch(parts, padding, place.inside(str(name)))
         parts_of = found._asdict() if isinstance(found, PaddedArray) else {"data": found}
         batch[name] = parts_of.pop("data")
         for what, value in parts_of.items():
@@ -222,7 +232,41 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
                 raise ValueError(f"{place.where}there is a field {name}_{what} already")
             if value is not None:
                 batch[f"{name}_{what}"] = value
+    for name, mask in masks.items():
+        column = mask.meta[MASK_OF]
+        if not _is_filled(paddings(column)):
+            whole = batch[name]
+            whole = whole if isinstance(whole, Node) else stored(ArraySource(whole))
+            batch[name] = noted(whole, column)
     return batch
+
+
+def _is_filled(pad: Any) -> bool:
+    """Whether a padding fills samples up, and with them their gaps."""
+    return pad is not None and not isinstance(pad, AnyLength) and not _is_ragged(pad)
+
+
+def _is_ragged(pad: Any) -> bool:
+    return isinstance(pad, str) and pad == RAGGED
+
+
+def _padding_of_mask(pad: Any) -> Any:
+    """Return how a mask is filled up beside its column: nothing is where the padding is."""
+    column = pad if isinstance(pad, Pad) else Pad(pad)
+    return replace(column, value=False, length=False, mask=False)
+
+
+def _is_mask(part: Any) -> bool:
+    """Whether a part of a sample tells the gaps of another."""
+    return isinstance(part, Node) and bool(part.meta.get(MASK_OF))
+
+
+def _with_whole(sample: Mapping[Any, Any], masks: Mapping[Any, Node]) -> Mapping[Any, Any]:
+    """Return a sample with the masks that others have: it lacks nothing of a column without one."""
+    lacking = [name for name in masks if name not in sample and masks[name].meta[MASK_OF] in sample]
+    if not lacking:
+        return sample
+    return {**sample, **{name: np.ones(known_shape(masks[name]), bool) for name in lacking}}
 
 
 def _tuples(samples: list[Any], pad: Any, place: _Place) -> Any:
@@ -257,8 +301,7 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
 def _padding(pad: Any, place: _Place) -> Padding:
     if isinstance(pad, (Mapping, tuple)):
         raise TypeError(f"{place.where}pad= has parts, but the samples here are arrays: {pad!r}")
-    is_ragged = isinstance(pad, AnyLength) or (isinstance(pad, str) and pad == RAGGED)
-    return pad if pad is None or is_ragged or isinstance(pad, Pad) else Pad(pad)
+    return Pad(pad) if _is_filled(pad) and not isinstance(pad, Pad) else pad
 
 
 # --- arrays ----------------------------------------------------------------------------------
@@ -311,6 +354,16 @@ def _without_gaps(sample: Node, pad: Pad | None, place: _Place) -> np.ndarray:
         return values
     dtype = holding(values.dtype, pad.value, place.where)
     return np.where(there, values.astype(dtype), np.array(pad.value, dtype))
+
+
+def _lacking(batch: np.ndarray, there: Sequence[np.ndarray | None]) -> Any:
+    """Return a batch of samples of one shape such that it knows what these lack."""
+    if all(own is None for own in there):
+        return batch
+    present = np.empty(batch.shape, bool)
+    for number, own in enumerate(there):
+        present[number] = True if own is None else own
+    return with_mask(stored(ArraySource(batch)), stored(ArraySource(present), False))
 
 
 def _with_gaps(rows: Ragged, samples: list[Any]) -> Ragged:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, rows_of
+from dataview.exchange import freeze
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
 from dataview.plan.build import field
 from dataview.plan.concat import concat
@@ -38,11 +39,10 @@ def row_of(batch: Ragged, number: int) -> Any:
     return lacking(rows_of(batch, number), None if there is None else rows_of(there, number))
 
 
-def joined(batches: Sequence[Node]) -> Ragged:
+def joined(batches: Sequence[Node]) -> Node:
     """Return the rows of several batches as one batch."""
     found = concat(list(batches))
-    assert isinstance(found, Ragged)
-    return copied_rows(found, rows_of)
+    return copied_rows(found, rows_of) if isinstance(found, Ragged) else freeze(found, True)
 
 
 def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:

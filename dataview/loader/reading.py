@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import reader_of, rows_of
+from dataview.compute import evaluate, reader_of, rows_of
 from dataview.exchange import object_node
 from dataview.index import gather, parse
 from dataview.loader import ragged
@@ -16,7 +16,7 @@ from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Attached
-from dataview.plan.gaps import telling
+from dataview.plan.gaps import knowing, lacking, least_present, present_in, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -48,6 +48,28 @@ def reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.nd
     }
 
 
+def lone_reader(
+    node: Node, chunks: tuple[int, int] | None = None
+) -> Callable[[np.ndarray], Any]:
+    """Return the function that reads rows of data without a name, as nodes if they have gaps.
+
+    The gaps of columns that have names are read as columns of their own.
+    """
+    present = None if isinstance(node, (Record, Ragged)) else least_present(node, 1)
+    read = reader(node, chunks)
+    if present is None:
+        return read
+    there = reader(present, chunks)
+    return lambda rows: with_gaps(read(rows), there(rows))
+
+
+def with_gaps(values: Any, there: np.ndarray) -> Any:
+    """Return what was read of data without a name, as a node that knows its gaps."""
+    if isinstance(values, Mapping):
+        return {**values, OWN: with_gaps(values[OWN], there)}
+    return with_mask(stored(ArraySource(values)), stored(ArraySource(there), False))
+
+
 def _beside(node: Node, own: Node) -> dict[str, Node]:
     """Return the fields attached to the rows of a node; members of its dtype are not among them."""
     if own.dtype is not None and own.dtype.names is not None:
@@ -67,8 +89,8 @@ def one_row(node: Node, row: int) -> Any:
     if isinstance(node, Record):
         return {name: one_row(part.node, row) for name, part in members(node).items()}
     if isinstance(node, NumberedSamples):
-        return sample_of(telling(node.part(parse(row, (node.count or 0,))).probed()))
-    return picked(reader(node)(np.array([row])), 0)
+        return sample_of(telling(node.part(parse(row, (node.count or 0,))).probed()), True)
+    return picked(lone_reader(node)(np.array([row])), 0)
 
 
 def sample_node(value: Any, parts: Mapping[str, Node] = NO_NODES) -> Node:
@@ -80,7 +102,8 @@ def sample_node(value: Any, parts: Mapping[str, Node] = NO_NODES) -> Node:
         value = value._asdict()
     if isinstance(value, Mapping):
         named = {n: sample_node(v, _inside(parts, n)) for n, v in value.items() if n != OWN}
-        return record(named, 0)
+        whole = record(named, 0)
+        return whole.replaced(fields=knowing(whole.fields))
     if isinstance(value, Node):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
@@ -108,4 +131,10 @@ def _inside(parts: Mapping[str, Node], name: str) -> Mapping[str, Node]:
 def picked(batch: Any, number: int) -> Any:
     if isinstance(batch, Mapping):
         return {name: picked(part, number) for name, part in batch.items()}
-    return ragged.row_of(batch, number) if isinstance(batch, Ragged) else batch[number]
+    if isinstance(batch, Ragged):
+        return ragged.row_of(batch, number)
+    if isinstance(batch, Node):
+        present = present_in(batch)
+        assert present is not None
+        return lacking(evaluate(batch)[number], np.asarray(evaluate(present)[number]))
+    return batch[number]

@@ -23,6 +23,7 @@ import numpy as np
 
 from dataview.index import axes_of, parse
 from dataview.plan.build import (
+    at_path,
     columns,
     comparison,
     elementwise,
@@ -61,6 +62,9 @@ MASK_OF = "mask_of"
 
 LABELS = "labels"
 """The name under which the metadata of codes hold their labels."""
+
+PRESENT = "\0present"
+"""The last name of a path to where a part is present, which no field has."""
 
 NO_LABEL = -1
 """The code of what is missing."""
@@ -113,7 +117,8 @@ def telling(node: Node) -> Node:
     for name, column in columns.items():
         if name in masks or name in masks.values():
             continue
-        if (present := _rows_present(column.node)) is not None:
+        rank = node.rank if isinstance(node, Record) else 1
+        if (present := least_present(column.node, min(rank, 1))) is not None:
             mask = column.of(noted(present, name))
             fields = fields.with_field(free_name(f"{name}{MASK}", fields), mask)
     return node if fields is node.fields else with_fields(node, fields)
@@ -135,9 +140,10 @@ def _with_whole(node: Node, masks: Mapping[str, str]) -> Node:
     fields = node.fields
     for name, mask in masks.items():
         column = fields.named.get(name)
-        if mask in fields or node.count is None or not isinstance(column, Attached):
+        is_known = node.shape is not None and not isinstance(node, Sampled)
+        if mask in fields or not is_known or not isinstance(column, Attached):
             continue
-        whole = broadcast(_constant(True), (node.count,))
+        whole = broadcast(_constant(True), known_shape(node)[:1])
         fields = fields.with_field(mask, column.of(noted(whole, name)))
     return node if fields is node.fields else with_fields(node, fields)
 
@@ -215,10 +221,18 @@ def knowing(fields: Fields) -> Fields:
         column, told = fields.named[name], fields.named[mask]
         if not isinstance(column, Attached) or not isinstance(told, Attached):
             continue
-        if is_of_rows(told.node) and told.node.count == column.node.count:
+        is_finer = column.node.has_gaps and not told.node.shape  # it knows which of its values lack
+        if _tells(told.node, column.node) and not is_finer:
             known = with_mask(column.node, told.node)
             fields = fields.with_field(name, column.of(known))
     return fields
+
+
+def _tells(mask: Node, column: Node) -> bool:
+    """Whether a mask has a truth value for a sample, or for each of its rows or elements."""
+    if mask.dtype != bool or mask.shape is None or column.shape is None:
+        return False
+    return column.shape[: len(mask.shape)] == mask.shape
 
 
 def is_of_rows(node: Node) -> bool:
@@ -300,7 +314,7 @@ def replacing(fields: Fields, name: str, part: Node) -> tuple[Fields, dict[str, 
         if isinstance(told, Attached):
             fields = fields.with_field(column, told.of(with_mask(told.node, part)))
         return fields, {name: noted(part, column)}
-    if (present := _rows_present(part)) is not None:
+    if (present := least_present(part, 1)) is not None:
         mask = masks.get(name) or free_name(f"{name}{MASK}", fields)
         return fields, {name: part, mask: noted(present, name)}
     if name not in masks or _has_gaps_of(part, fields.named[name], fields.named[masks[name]]):
@@ -397,16 +411,19 @@ def both(one: Node | None, other: Node | None) -> Node | None:
     return _both(one, other)
 
 
-def _rows_present(node: Node) -> Node | None:
-    """Return where there are data as `present_in` does: of rows that are wholly there or missing.
+def least_present(node: Node, axes: int = 0) -> Node | None:
+    """Return where there are data as `present_in` does, without last axes along which all is alike.
 
-    It is of elements if one of a row may be missing alone.
+    So it is of rows if each is wholly there or missing.  The first `axes` are left in any case.
     """
     present = present_in(node)
     shape = () if present is None else present.shape or ()
-    if present is None or len(shape) < 2 or 0 in shape or not _varying(present) <= {0}:
+    if present is None or len(shape) <= axes or 0 in shape:
         return present
-    return select(present, parse((slice(None), *[0] * len(shape[1:])), shape))
+    left = max(axes, 1 + max(_varying(present), default=-1))
+    if left == len(shape):
+        return present
+    return select(present, parse((*[slice(None)] * left, *[0] * (len(shape) - left)), shape))
 
 
 def _varying(mask: Node) -> set[int]:
@@ -417,6 +434,8 @@ def _varying(mask: Node) -> set[int]:
     if isinstance(mask, Concat):
         return {0}.union(*map(_varying, mask.nodes))
     shape = known_shape(mask)
+    if isinstance(mask, Stored):
+        return set(range(len(shape)))
     if isinstance(mask, Elementwise):
         parts = [arg for arg in mask.args if isinstance(arg, Node)]
         return {
@@ -453,7 +472,8 @@ def _of_rows(mask: Node, node: Node) -> Node:
     shape = known_shape(node)
     if mask.shape == shape:
         return mask
-    return broadcast(reshaped(mask, (*known_shape(mask), *[1] * len(shape[1:]))), shape)
+    own = known_shape(mask)
+    return broadcast(reshaped(mask, (*own, *[1] * (len(shape) - len(own)))), shape)
 
 
 def present_or_all(node: Argument) -> Node:
@@ -463,6 +483,13 @@ def present_or_all(node: Argument) -> Node:
         return found
     shape = known_shape(node) if isinstance(node, Node) else ()
     return broadcast(_constant(True), shape)
+
+
+def part_at(node: Node, path: tuple[str, ...]) -> Node:
+    """Return the field at a path of names, or if that ends so, where it is present."""
+    if path[-1:] == (PRESENT,):
+        return present_or_all(at_path(node, path[:-1]))
+    return at_path(node, path)
 
 
 def _constant(value: Any) -> Node:

@@ -28,7 +28,7 @@ from dataview.samples.padding import (
     padded,
 )
 from dataview.samples.pairing import Dropped, Items, Pairing, pairing_of, pairings_in
-from dataview.samples.ragged import AnyLength
+from dataview.samples.ragged import AnyLength, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
@@ -84,6 +84,7 @@ __all__ = [
     "length_of",
     "lengths",
     "lengths_filled",
+    "likeness",
     "mapped",
     "mask_of",
     "name_of",

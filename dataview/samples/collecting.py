@@ -18,6 +18,7 @@ from dataview.index.flat import shaped
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, record, stored, with_fields
+from dataview.plan.gaps import PRESENT, knowing, part_at, present_or_all, with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
@@ -25,7 +26,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.arriving import Row, are_rows, sample_at, together
 from dataview.samples.in_order import block_of
-from dataview.samples.numbered import RaggedSamples
+from dataview.samples.numbered import RaggedSamples, made_sample
 from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
 from dataview.samples.streams import Stream, arriving, samples_of
@@ -165,8 +166,10 @@ def _leaves(sample: Node, path: Path) -> Iterator[tuple[Path, Node]]:
     if isinstance(sample, Record):
         for name in members(sample):
             yield from _leaves(field(sample, name), (*path, name))
-    else:
-        yield path, sample
+        return
+    yield path, sample
+    if sample.has_gaps and not path:  # those of a field are told by a field beside it
+        yield (*path, PRESENT), present_or_all(sample)
 
 
 def _node(sample: Node, path: Path, columns: Mapping[Path, _Column | _RaggedColumn]) -> Node:
@@ -174,8 +177,11 @@ def _node(sample: Node, path: Path, columns: Mapping[Path, _Column | _RaggedColu
         parts = {
             name: _node(field(sample, name), (*path, name), columns) for name in members(sample)
         }
-        return record(parts, 1)
-    rows = columns[path].node()
+        whole = record(parts, 1)
+        return whole.replaced(fields=knowing(whole.fields), meta=sample.meta)
+    rows = columns[path].node().replaced(meta=sample.meta)
+    if (*path, PRESENT) in columns:
+        rows = with_mask(rows, columns[*path, PRESENT].node())
     windows = sample.fields.windows_only(1, lambda axis: True)
     return with_fields(rows, windows) if windows.named else rows
 
@@ -203,9 +209,9 @@ class _Column:
     def add(self, rows: Sequence[Row]) -> None:
         """Add a field of some samples."""
         if are_rows(rows):
-            self.add_block(evaluate(at_path(together(rows), self.path)))
+            self.add_block(evaluate(part_at(together(rows), self.path)))
             return
-        samples = (at_path(row.sample(), self.path) for row in rows)
+        samples = (part_at(row.sample(), self.path) for row in rows)
         self.add_block(block_of(samples, len(rows), self.like, self.count, self.path))
 
     def add_block(self, block: np.ndarray) -> None:
@@ -239,18 +245,23 @@ class _RaggedColumn:
             self.likes.append(row)
         self.lengths: list[list[np.ndarray]] = [[] for _ in self.likes]
         self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file, path)
+        self.masks: list[np.ndarray] = []  # of the values, once some of these are missing
         self.count = 0
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add a field of some samples."""
         like, first = self.likes[0], self.count
-        samples = [at_path(row.sample(), self.values.path) for row in rows]
+        samples = [made_sample(at_path(row.sample(), self.values.path)) for row in rows]
         found = [fitted(s, like, f"sample {first + n}{self.named}") for n, s in enumerate(samples)]
         rows_of_field: Node = like.rows_of(found)
         for lengths in self.lengths:
             assert isinstance(rows_of_field, Ragged)
             lengths.append(rows_of_field.layout.lengths())
             rows_of_field = rows_of_field.values
+        if self.masks or any(sample.has_gaps for sample in samples):
+            none = [] if self.masks else [np.ones((self.values.count, *like.rest), bool)]
+            there = [evaluate(present_or_all(s)).reshape(-1, *like.rest) for s in samples]
+            self.masks += none + there
         self.values.add_block(evaluate(rows_of_field))
         self.count += len(samples)
 
@@ -262,6 +273,8 @@ class _RaggedColumn:
     def node(self) -> Node:
         """Return all samples as ragged rows, whose values stay when the file is closed."""
         found = self.values.node()
+        if self.masks:
+            found = with_mask(found, stored(ArraySource(np.concatenate(self.masks)), False))
         for like, lengths in zip(self.likes[::-1], self.lengths[::-1], strict=True):
             none = np.empty((0, len(like.axes)), np.intp)
             found = Ragged(found, shaped(np.concatenate([none, *lengths]), like.axes))

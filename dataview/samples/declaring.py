@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, without_mask
 from dataview.errors import FieldError, StreamError, error_at
 from dataview.index import is_integer
 from dataview.plan.build import field, record, stored
@@ -25,6 +25,12 @@ from dataview.sources import ArraySource
 _FORM = (
     "_fields= gives shape and dtype of each part of a sample, as in "
     "{'image': ((28, 28), 'f4'), 'label': int}; a length that differs is None"
+)
+
+
+_NO_MASK = (
+    "return view._fillna(0), declare a dtype that tells what is missing, as float does, or leave "
+    "_fields= out, so that _probe() finds the mask"
 )
 
 
@@ -135,9 +141,9 @@ def _fitted(sample: Node, spec: Spec) -> Node:
         return record({n: _fitted_field(sample, n, inner) for n, inner in spec.items()}, 0)
     if isinstance(sample, Record):
         raise FieldError(f"one array is declared; got the fields {', '.join(sample.fields)}")
-    found = evaluate(sample)
     assert spec.shape is not None
     assert spec.dtype is not None
+    found = evaluate(without_mask(sample, spec.dtype, _NO_MASK) if sample.has_gaps else sample)
     like = _like(spec)
     if isinstance(like, AnyLength):
         return stored(ArraySource(like.fitted(found)))

@@ -13,8 +13,8 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import StreamError, error_at
-from dataview.plan.build import at_path, comparison, elementwise
-from dataview.plan.gaps import told
+from dataview.plan.build import comparison, elementwise
+from dataview.plan.gaps import PRESENT, part_at, present_or_all, told
 from dataview.plan.kinds import Comparison, Elementwise, Reduction, Sampled, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
@@ -117,6 +117,24 @@ class FieldSamples(DerivedSamples):
         return fields_of(read_once(self.samples), self.name)
 
 
+class PresentSamples(FieldSamples):
+    """Where there are data in every sample of a stream that is one array."""
+
+    __slots__ = ()
+
+    def __init__(self, samples: Samples) -> None:
+        super().__init__(samples, PRESENT)
+
+    def rows(self) -> Iterator[Row]:
+        """Return where each sample is present."""
+        whole, present = None, None
+        for node, number in read_once(self.samples):
+            if node is not whole:
+                whole, present = node, present_or_all(node)
+            assert present is not None
+            yield Row(present, number)
+
+
 def read_once(samples: Samples) -> Iterable[Row]:
     """Return samples that are read once for all fields that a request asks for, if they end."""
     made = made_so_far()
@@ -210,7 +228,7 @@ class ComputedSamples(Samples):
         whole, made = None, self.expression
         for node, number in bases[0].rows():
             if number is None or node is not whole:
-                parts = {id(one): at_path(node, path) for one, _, path in origins}
+                parts = {id(one): part_at(node, path) for one, _, path in origins}
                 whole, made = node, _replaced(self.expression, parts)
             yield Row(made, number)
 
@@ -222,7 +240,7 @@ class ComputedSamples(Samples):
             if any(sample is None for sample in found):
                 raise StreamError(f"one of the streams ends after {number} samples, others go on")
             of = dict(zip(streams, found, strict=True))
-            parts = {id(one): at_path(of[id(base)], path) for one, base, path in origins}
+            parts = {id(one): part_at(of[id(base)], path) for one, base, path in origins}
             yield _replaced(self.expression, parts)
 
 

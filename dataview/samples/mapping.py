@@ -13,6 +13,7 @@ from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
 from dataview.plan.gaps import (
+    PRESENT,
     copied_rows,
     is_of_rows,
     lacking,
@@ -45,7 +46,6 @@ from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, as_declared, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import (
-    PRESENT,
     ArraySpec,
     Path,
     Result,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, without_mask
 from dataview.errors import RaggedError, UndeclaredError, error_at, shape_text
 from dataview.index import (
     Index,
@@ -22,7 +22,15 @@ from dataview.index import (
     positions,
 )
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
-from dataview.plan.gaps import masks_in, with_mask
+from dataview.plan.gaps import (
+    PRESENT,
+    knowing,
+    masked_alike,
+    masks_in,
+    part_at,
+    present_or_all,
+    with_mask,
+)
 from dataview.plan.guards import endless, is_whole, no_key
 from dataview.plan.kinds import (
     Extents,
@@ -38,7 +46,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
-from dataview.samples.ragged import AnyLength, common_dtype, fitted, likeness
+from dataview.samples.ragged import AnyLength, common_dtype, fitted_node, likeness, rows_of
 from dataview.sources import ArraySource, FunctionSource, Made, Memo, holds, made_so_far, making
 
 _T = TypeVar("_T")
@@ -159,7 +167,10 @@ class NumberedSamples(Sampled):
 
     def all_like(self, sample: Node) -> Node:
         """Return the samples as nodes with the shape, dtype and fields of the sample given."""
-        return self.rows_of(_made_source(self, sample, bytes_of(sample)))
+        made = self
+        if isinstance(sample, Record) and masks_in(sample.fields):
+            made = self.replaced(to_node=_Masked(self.to_node, sample), origin=object())
+        return self.rows_of(_made_source(made, sample, bytes_of(sample)))
 
     def remembered(self) -> AbstractContextManager[None]:
         """Return the context in which a sample of a loop is made, or has been."""
@@ -239,12 +250,9 @@ class RaggedSamples(NumberedSamples):
 
     def sample(self, number: int) -> Node:
         """Return the member of one sample; an error names it."""
-        return stored(ArraySource(self._values(number)), False)
-
-    def _values(self, number: int) -> np.ndarray:
         found = at_path(self.samples.sample(number), self.path)
         named = f", field {'.'.join(self.path)!r}" if self.path else ""
-        return fitted(found, self.like, f"sample {number}{named}")
+        return fitted_node(found, self.like, f"sample {number}{named}")
 
     def in_memory(self) -> Ragged:
         """Return the samples as rows in memory."""
@@ -252,8 +260,8 @@ class RaggedSamples(NumberedSamples):
             raise endless("making all samples")
         numbers = self.numbers().tolist()
         with self.remembered(), self.samples.ahead([*dict.fromkeys(numbers)]):
-            made = {number: self._values(number) for number in dict.fromkeys(numbers)}
-        return self.like.rows_of([made[number] for number in numbers])
+            made = {number: self.sample(number) for number in dict.fromkeys(numbers)}
+        return rows_of([made[number] for number in numbers], self.like, "sample")
 
     def joined(self, nodes: Sequence[Node]) -> Node | None:
         """Return the rows of several nodes one after the other, made when they are needed."""
@@ -274,7 +282,7 @@ class RaggedSamples(NumberedSamples):
         if self.count is not None:
             return evaluate(self.in_memory())
         with self.remembered():
-            return self._values(int(self.numbers()))
+            return evaluate(self.sample(int(self.numbers())))
 
     def probed(self) -> Node:
         """Return the samples, of which all is known that can be, or the one sample."""
@@ -381,16 +389,55 @@ def _made_source(
             name: _made_source(node, field(sample, name), size, (*path, name))
             for name in sample.fields
         }
-        return record(named, 1)
+        found = record(named, 1)
+        return found.replaced(fields=knowing(found.fields), meta=sample.meta)
     if isinstance(sample, AnyLength):
         return RaggedSamples(node, path, sample)
-    shape, dtype = (node.total, *known_shape(sample)), known_dtype(sample)
-    facts = path, _member, _members_read, node.deterministic, size
+    member = _member_with_gaps if sample.has_gaps else _member
+    whole = _source_of_member(node, path, member, sample, size).replaced(meta=sample.meta)
+    if not sample.has_gaps:
+        return whole
+    path, present = (*path, PRESENT), present_or_all(sample)
+    return with_mask(whole, _source_of_member(node, path, _member, present, size))
+
+
+def _source_of_member(
+    node: NumberedSamples, path: tuple[str, ...], member: Any, like: Node, size: int
+) -> Node:
+    """Return the node of one member of all samples."""
+    shape, dtype = (node.total, *known_shape(like)), known_dtype(like)
+    facts = path, member, _members_read, node.deterministic, size
     return stored(FunctionSource(node.sample, shape, dtype, *facts, node.ahead))
 
 
+_NO_MASK = (
+    "the first ones read lacked nothing; declare a dtype that can tell what is missing by "
+    "_fields=, as float does, or return view._fillna(0)"
+)
+
+
 def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
+    """Return one member of a sample, of which nothing is missing or the values tell it."""
+    part = part_at(sample, path)
+    if part.has_gaps and not isinstance(part, Record):
+        part = without_mask(part, known_dtype(part), _NO_MASK)
+    return evaluate(part)
+
+
+def _member_with_gaps(sample: Node, path: tuple[str, ...]) -> np.ndarray:
+    """Return one member of a sample, of which another one tells the gaps."""
     return evaluate(at_path(sample, path))
+
+
+class _Masked(NamedTuple):
+    """Turns what a function returns into a sample that has masks where others have them."""
+
+    to_node: ToNode
+    like: Node
+
+    def __call__(self, value: Any) -> Node:
+        """Return the sample."""
+        return masked_alike([self.like, self.to_node(value)])[1]
 
 
 def _members_read(sample: Any, memo: Memo) -> Iterable[tuple[str, ...]]:
@@ -421,6 +468,8 @@ def bytes_of(sample: Node) -> int:
 
 def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
     """Return samples as the rows of one node, with their fields; `like` tells which are ragged."""
+    if any(set(sample.fields) != set(samples[0].fields) for sample in samples[1:]):
+        samples = masked_alike(samples)
     first = samples[0]
     if isinstance(first, Record):
         likes = (
@@ -430,12 +479,15 @@ def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
             name: stack_nodes([field(s, name) for s in samples], likes.get(name))
             for name in first.fields
         }
-        for name, mask in masks_in(first.fields).items():
-            parts[name] = with_mask(parts[name], parts[mask])
-        return record(parts, first.rank + 1)
+        found = record(parts, first.rank + 1)
+        return found.replaced(fields=knowing(found.fields), meta=first.meta)
     if isinstance(like, AnyLength):
-        return like.rows_of([fitted(s, like, f"row {n}") for n, s in enumerate(samples)])
-    rows = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
+        return rows_of(samples, like, "row")
+    rows: Node = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
+    rows = rows.replaced(meta=first.meta)
+    if any(sample.has_gaps for sample in samples):
+        present = stack([evaluate(present_or_all(sample)) for sample in samples])
+        rows = with_mask(rows, stored(ArraySource(present), False))
     windows = first.fields.windows_only(1, lambda axis: True)
     return with_fields(rows, windows) if windows.named else rows
 

@@ -14,6 +14,7 @@ import numpy as np
 from dataview.compute import Kept, evaluate, have_makers_in_common, listen, maker_of
 from dataview.index import Index, gather
 from dataview.plan.build import with_fields
+from dataview.plan.gaps import present_in, with_mask
 from dataview.plan.kinds import Record, Stored, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt, remade
@@ -85,7 +86,9 @@ def keeper(node: Node) -> Callable[[Node], Node] | None:
                 return part
             if part.shape is None or part.dtype is None or isinstance(part, NumberedSamples):
                 return _remembering(part, made)
-            found = Kept(old, made)
+            found: Node = Kept(old, made)
+            if (present := present_in(old)) is not None:
+                found = with_mask(found, Kept(present, made))
             return with_fields(found, part.fields) if part.fields.named else found
 
         return remade(own, once, Node.attached)[id(sample)]  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from dataview.compute import evaluate
 from dataview.errors import error_at, shape_text
 from dataview.index.flat import is_of_arrays, layout_of, shaped
 from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.gaps import masked_alike, present_in, present_or_all, with_mask
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged
@@ -88,10 +89,13 @@ def likeness(samples: Sequence[Node]) -> Node:
             return first
         return _any_length(samples) or _of_one_shape(samples)
     if any(set(sample.fields) != set(first.fields) for sample in samples):
+        samples = masked_alike(samples)
+        first = samples[0]
+    if any(set(sample.fields) != set(first.fields) for sample in samples):
         return first  # the other one is refused when its turn comes
     own = {name: field(first, name) for name in first.fields}
     parts = {name: likeness([field(sample, name) for sample in samples]) for name in own}
-    return first if all(parts[n] is own[n] for n in own) else record(parts, first.rank)
+    return first if all(parts[n] is own[n] for n in own) else record(parts, 0)
 
 
 def _of_one_shape(samples: Sequence[Node]) -> Node:
@@ -177,10 +181,32 @@ def fitted(sample: Node, like: AnyLength, where: str) -> np.ndarray:
         raise error_at(error, where) from error
 
 
+def fitted_node(sample: Node, like: AnyLength, where: str) -> Node:
+    """Return a sample as it stands among the others, with its gaps and metadata, or raise."""
+    values = stored(ArraySource(fitted(sample, like, where)), False).replaced(meta=sample.meta)
+    present = present_in(sample)
+    return values if present is None else with_mask(values, present)
+
+
+def rows_of(samples: Sequence[Node], like: AnyLength, where: str) -> Ragged:
+    """Return samples as ragged rows that know what these lack, or raise if one does not fit."""
+    rows = like.rows_of([fitted(one, like, f"{where} {n}") for n, one in enumerate(samples)])
+    if not any(one.has_gaps for one in samples):
+        return rows
+    there = [evaluate(present_or_all(one)).reshape(-1, *like.rest) for one in samples]
+    mask = stored(ArraySource(np.concatenate(there)), False)
+    return Ragged(with_mask(rows.values, mask), rows.layout)
+
+
 def sample_like(sample: Node, like: Node, where: str) -> Node:
-    """Return a sample with its parts that differ in length as they stand among the others."""
+    """Return a sample as it stands among the others: with the masks that these have.
+
+    So do its parts that differ in length.
+    """
     if isinstance(like, AnyLength):
-        return stored(ArraySource(fitted(sample, like, where)), False)
+        return fitted_node(sample, like, where)
+    if isinstance(like, Record):
+        sample = masked_alike([like, sample])[1]
     if not isinstance(like, Record) or not is_unlike(like):
         return sample
     parts = {name: field(sample, name) for name in sample.fields}

@@ -19,7 +19,7 @@ from dataview.index import Index, is_endless, parse
 from dataview.index.progress import at_work
 from dataview.plan.build import at_path, chosen, columns, field, read_only, select, with_fields
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import masks_in, present_or_all
+from dataview.plan.gaps import PRESENT, masks_in, part_at
 from dataview.plan.kinds import (
     Extents,
     Mapped,
@@ -49,10 +49,6 @@ from dataview.sources import Made, Memo, holds, made_so_far, making
 
 Path: TypeAlias = "tuple[str, ...]"
 ToView: TypeAlias = Callable[[Node], Any]
-
-
-PRESENT = "\0present"
-"""The last name of a path to where one member of a result is present, which no field has."""
 
 
 class ArraySpec(NamedTuple):
@@ -89,12 +85,9 @@ class Result(NamedTuple):
 
     def value(self, path: Path, like: ArraySpec) -> np.ndarray:
         """Return the data of one member; if there is no mask for its gaps, its values tell them."""
-        if path[-1:] == (PRESENT,):
-            part = present_or_all(at_path(self.node, path[:-1]))
-        else:
-            part = at_path(self.node, path)
-            if part.has_gaps and not like.has_gaps:
-                part = without_mask(part, like.dtype or known_dtype(part), _NO_MASK)
+        part = part_at(self.node, path)
+        if part.has_gaps and not like.has_gaps and path[-1:] != (PRESENT,):
+            part = without_mask(part, like.dtype or known_dtype(part), _NO_MASK)
         if self.made is None:
             return evaluate(part)
         with making(self.made):

@@ -19,9 +19,9 @@ from dataview.index import Index, is_endless, is_integer, parse
 from dataview.index.progress import begin
 from dataview.plan.build import at_path, field, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
-from dataview.plan.gaps import masks_in, present_in, tell_masks, told
+from dataview.plan.gaps import masks_in, present_in, present_or_all, tell_masks, told
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Extents, Lifted, Sampled, known_shape
+from dataview.plan.kinds import Extents, Lifted, Record, Sampled, known_shape
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
@@ -34,6 +34,7 @@ from dataview.samples.in_order import (
     FieldSamples,
     LikeSamples,
     OneSample,
+    PresentSamples,
     Samples,
     blocks_of,
     read_once,
@@ -49,7 +50,7 @@ from dataview.samples.numbered import (
     stack,
 )
 from dataview.samples.once import keeper
-from dataview.samples.ragged import AnyLength, fitted, is_unlike, likeness
+from dataview.samples.ragged import AnyLength, is_unlike, likeness, rows_of
 from dataview.samples.row_functions import guarded
 from dataview.sources import Memo
 
@@ -78,6 +79,8 @@ class Stream(Sampled):
         super().__init__(Fields(named) if named else NO_FIELDS)
         if sample is not None:
             self.dtype, self.meta = sample.dtype, sample.meta
+            if sample.has_gaps and not isinstance(sample, Record):
+                told(self, Stream(PresentSamples(samples), present_or_all(sample)))
         self.samples = samples
         self.sample = sample
 
@@ -177,16 +180,13 @@ class Stream(Sampled):
     def in_memory(self) -> Ragged:
         """Return samples that differ in length as rows in memory."""
         assert isinstance(self.sample, AnyLength)
-        numbered = enumerate(read_once(self.samples))
-        return self.sample.rows_of(
-            [fitted(row.sample(), self.sample, f"sample {n}") for n, row in numbered]
-        )
+        return rows_of([row.sample() for row in read_once(self.samples)], self.sample, "sample")
 
     def _ragged_rows(self) -> Node | None:
         """Return the samples as ragged rows, if they are chosen among such rows."""
         samples: Any = self.samples
         path: tuple[str, ...] = ()
-        while isinstance(samples, FieldSamples):
+        while type(samples) is FieldSamples:
             samples, path = samples.samples, (samples.name, *path)
         if not isinstance(samples, FilteredSamples) or isinstance(samples.node, Stream):
             return None
@@ -214,7 +214,8 @@ class Stream(Sampled):
         if not samples.restarts:
             self.samples = IteratorSamples(itertools.chain(first, passing), _as_is)
         like = likeness(first)
-        found = LikeSamples(self.samples, like) if is_unlike(like) else self.samples
+        is_alike = not (is_unlike(like) or masks_in(like.fields))
+        found = self.samples if is_alike else LikeSamples(self.samples, like)
         return Stream(found, like)
 
     def _no_samples(self) -> np.ndarray:

@@ -67,7 +67,7 @@ def filled_in(node: Node, value: Any) -> Node:
 
 def count_missing(node: Node) -> Node:
     """Return how many elements of a node are missing, of a record a number for each field."""
-    if not isinstance(node, Record):
+    if not _has_columns(node):
         return _count_missing(node, present_in(node))
     masks = masks_in(node.fields, by_name=True)
     found: dict[str, Node] = {}
@@ -78,6 +78,11 @@ def count_missing(node: Node) -> Node:
         elif name not in masks.values():
             found[name] = count_missing(part)
     return record(found, 0)
+
+
+def _has_columns(node: Node) -> bool:
+    """Whether what is missing in rows is asked of their columns."""
+    return isinstance(node, Record) or (node.dtype is not None and bool(node.dtype.names))
 
 
 def _count_missing(node: Node, there: Node | None) -> Node:
@@ -111,7 +116,7 @@ def whole_rows(node: Node, names: Sequence[str] = ()) -> Node:
         known_shape(node)  # raises where that is unknown
         raise TypeError("_dropna leaves out rows; the view is a single element")
     found: Node = stored(ArraySource(np.ones(node.count, bool)), False)
-    looked_at = names or (tuple(node.fields) if isinstance(node, Record) else ())
+    looked_at = names or (tuple(node.fields) if _has_columns(node) else ())
     for column, mask in masks_in(node.fields, by_name=True).items() if looked_at else ():
         if column in looked_at:
             (found,) = elementwise(np.logical_and, (found, field(node, mask)))

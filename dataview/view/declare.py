@@ -6,14 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from dataview import formats, spaces
-from dataview.compute import evaluate, evaluate_all, rows_of
 from dataview.errors import FieldError, hint, unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
 from dataview.index import is_integer
-from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.build import field, record, with_fields
 from dataview.plan.fields import (
     NO_FIELDS,
     Attached,
@@ -26,22 +23,11 @@ from dataview.plan.fields import (
     lay_window,
     read_only_meta,
 )
-from dataview.plan.gaps import copied_rows, knowing, present_in, replacing, telling, with_mask
+from dataview.plan.gaps import knowing, replacing, telling
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
-from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import placeholder
-from dataview.plan.walk import below, remade
-from dataview.samples import (
-    Spec,
-    Stream,
-    declared,
-    declared_spec,
-    length_of,
-    with_lengths,
-    with_part,
-)
-from dataview.sources import ArraySource
+from dataview.samples import Spec, Stream, declared, declared_spec, length_of, with_part
 from dataview.view import hints
 
 OPTIONS = (
@@ -340,39 +326,6 @@ def with_spaces(node: Node, given: Mapping[str, spaces.Space]) -> Node:
             raise TypeError(f"_spaces= has a space for each field; for {name!r} it {got}")
         meta[name] = {**part.meta, spaces.SPACE: space}
     return with_meta(node, meta)
-
-
-def freeze(node: Node, writable: bool = False) -> Node:
-    """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
-    node = with_lengths(node)
-    order = below([node], Node.attached)
-    own = (Record, Ragged)  # ragged rows are copied as such below
-    parts = [part for part in order if not isinstance(part, own)]
-    data = dict(zip(map(id, parts), evaluate_all(parts), strict=True)) if parts else {}
-
-    def frozen(part: Node, old: Node) -> Node:
-        if isinstance(part, Record):
-            return part.replaced(fields=knowing(part.fields))
-        if isinstance(old, Ragged):
-            return copied_rows(old, rows_of, writable)
-        copy = stored(ArraySource(np.array(data.pop(id(old)))), writable)
-        fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
-        return copy.replaced(fields=fields, meta=old.meta)
-
-    found: Node = remade(order, frozen, Node.attached)[id(node)]
-    present = present_in(node)
-    if present is None:
-        return found
-    return with_mask(found, stored(ArraySource(np.array(evaluate(present))), writable))
-
-
-def _described_as(columns: Fields, old: Node) -> Fields:
-    """Return the columns of a copy with the metadata of those that were copied."""
-    for name, column in columns.named.items():
-        if isinstance(column, Attached) and name in old.fields:
-            node = column.node.replaced(meta=field(old, name).meta)
-            columns = columns.with_field(name, column.of(node))
-    return knowing(columns)
 
 
 def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:

@@ -9,11 +9,12 @@ from typing import Any, Self, TypeVar, cast
 
 from dataview import samples, show, tables
 from dataview.compute import evaluate
+from dataview.exchange import freeze
 from dataview.plan.gaps import present_in
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
-from dataview.view import declare, lengths
+from dataview.view import lengths
 from dataview.view.face import BaseView, asked, import_hooks, is_seen, like, node_of, seen
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
@@ -129,7 +130,7 @@ class DisplayVerbs(BaseView):
         """
         node = _looked_at(self)
         if show.is_small_sample(node):
-            return show.text(node, declare.freeze(node))
+            return show.text(node, freeze(node))
         if not lengths.is_one(node):
             return repr(self)
         present = present_in(node) if node.has_gaps else None
@@ -170,15 +171,15 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
     """Return the first rows of a view in memory; of one sample all, an image as the only row."""
     whole = node_of(view)
     if whole.extents == ():
-        return declare.freeze(whole)
+        return freeze(whole)
     size, length = nbytes_of(whole), samples.length_of(whole)
     if size and size <= DRAWN_BYTES and show.is_one_image(whole):
-        return declare.freeze(node_of(cast(Any, view)[None]))
+        return freeze(node_of(cast(Any, view)[None]))
     if n is None and size and length:
         most = max(1, min(most, int(DRAWN_BYTES * length // size)))
     elif show.has_images_of_several_sizes(whole):
         most = min(most, IMAGES_DRAWN)
-    return declare.freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
+    return freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
 
 
 def _looked_at(view: BaseView) -> Node:
@@ -198,9 +199,9 @@ def _asked(view: BaseView) -> Node | None:
     node = asked(view)
     is_once = isinstance(node, samples.Stream) and not node.samples.restarts
     if is_seen(view) and not is_once:
-        return declare.freeze(node)
+        return freeze(node)
     try:
-        return declare.freeze(node) if show.is_shown(node) else None
+        return freeze(node) if show.is_shown(node) else None
     except Exception:  # it is raised where the table is used
         return None
 

@@ -23,7 +23,7 @@ from dataview.compute import (
     rows_of,
 )
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.exchange import bind, packed_in_order
+from dataview.exchange import bind, freeze, packed_in_order, recognise_views
 from dataview.index import (
     NO_KEY,
     Rows,
@@ -183,11 +183,11 @@ class View(
         >>> d += 1; d()
         array([2, 3])
         """
-        return viewed(declare.freeze(node_of(self), writable=True))
+        return viewed(freeze(node_of(self), writable=True))
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""
-        return viewed(declare.freeze(node_of(self)))
+        return viewed(freeze(node_of(self)))
 
     # --- data in ---------------------------------------------------------------------------
 
@@ -623,3 +623,6 @@ def _protocol(view: View, name: str) -> Any:
         return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
     except ValueError as error:  # hasattr then returns False
         raise AttributeError(str(error)) from None
+
+
+recognise_views(View, node_of)

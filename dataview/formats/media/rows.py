@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dataview.compute import run_blocks
+from dataview.compute import evaluate, run_blocks
 from dataview.errors import shape_text
 from dataview.formats.contents import LateSource
 from dataview.formats.media.decoders import Decoder, Header, named
@@ -365,7 +365,8 @@ class RaggedFiles(RaggedSamples):
         wanted = [*dict.fromkeys(numbers)]
         samples: Any = self.samples
         near = RaggedFiles(FileSamples(samples.rows.near(wanted)), self.path, self.like)
-        made = dict(zip(wanted, in_threads(near._values, wanted), strict=True))
+        decoded = in_threads(lambda number: evaluate(near.sample(number)), wanted)
+        made = dict(zip(wanted, decoded, strict=True))
         return self.like.rows_of([made[number] for number in numbers])
 
     def told_shapes(self, numbers: np.ndarray) -> np.ndarray:

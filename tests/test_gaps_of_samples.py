@@ -1,0 +1,246 @@
+"""Samples that are views bring the gaps and the metadata of these with them."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dataview as dv
+
+GAPS = [True, False, True, True, False, True]
+COLUMNS = pa.table(
+    {
+        "a": pa.array([1, None, 3, 4, None, 6]),
+        "ok": pa.array([True, None, False, True, None, True]),
+        "b": np.arange(6.0),
+    }
+)
+
+
+def table():
+    """A table with gaps, and a column of two numbers a row."""
+    d = dv.View(COLUMNS)
+    d = dv.View(d, w=np.arange(12).reshape(6, 2), w_mask=np.array(GAPS))
+    return dv.View(d, _meta={"w_mask": {"mask_of": "w"}, "a": {"unit": "m"}})
+
+
+@dataclasses.dataclass
+class Sample:
+    """A sample as a user's class."""
+
+    a: Any
+    ok: Any
+    w: Any
+
+
+class Dataset:
+    """Samples by number, as torch's datasets have them."""
+
+    def __init__(self, d, part):
+        self.d, self.part = d, part
+
+    def __len__(self):
+        return len(self.d)
+
+    def __getitem__(self, number):
+        return self.part(self.d, number)
+
+
+class InOrder:
+    """Samples in order, as often as they are asked for."""
+
+    def __init__(self, d, part):
+        self.d, self.part = d, part
+
+    def __iter__(self):
+        return (self.part(self.d, number) for number in range(len(self.d)))
+
+
+NAMED = {
+    "mapping": lambda d, i: {"a": d.a[i], "ok": d.ok[i], "w": d.w[i]},
+    "object": lambda d, i: Sample(d.a[i], d.ok[i], d.w[i]),
+    "row": lambda d, i: d[["a", "ok", "w"]][i],
+    "computed": lambda d, i: {"a": d.a[i] * 1, "ok": d.ok[i] & True, "w": d.w[i] + 0},
+}
+BY_NUMBER = {
+    "function": lambda d, part: dv.View(lambda i: part(d, i), _length=len(d)),
+    "dataset": lambda d, part: dv.View(Dataset(d, part)),
+}
+WAYS = {
+    **BY_NUMBER,
+    "generators": lambda d, part: dv.View(lambda: (part(d, i) for i in range(len(d)))),
+    "iterable": lambda d, part: dv.View(InOrder(d, part)),
+    "list": lambda d, part: dv.View([part(d, i) for i in range(len(d))]),
+}
+
+
+def check(whole):
+    """Check that a view of all samples has the values, gaps and metadata of the table."""
+    assert whole._dropna().a().tolist() == [1, 3, 4, 6]
+    assert whole.a._sum()() == 14 and whole.ok._sum()() == 3
+    for name in ("a", "ok", "w"):
+        assert whole[name]._notna()().reshape(6, -1).all(axis=1).tolist() == GAPS
+    assert set(whole._fields()) == {"a", "ok", "w", "a_mask", "ok_mask", "w_mask"}
+
+
+def seen(samples):
+    """Give samples or batches one after the other, each with what a look at it tells."""
+    return (sample._probe() for sample in samples)
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("way", WAYS)
+def test_all_samples_together(way, kind, tmp_path):
+    made = WAYS[way](table(), NAMED[kind])._probe()
+    check(made[:6]._freeze())
+    made._save(tmp_path / "made.parquet")
+    check(dv.open(tmp_path / "made.parquet"))
+    assert made[:6]._freeze()._missing().a() == 2
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("way", WAYS)
+def test_one_after_the_other(way, kind, probed):
+    made = WAYS[way](table(), NAMED[kind])
+    made = made._probe() if probed else made
+    found = [(bool(s.a._notna()()), bool((s.a == 1)()), s.ok._notna()().item()) for s in seen(made)]
+    assert found == [(there, n == 0, there) for n, there in enumerate(GAPS)]
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("way", WAYS)
+def test_in_batches(way, kind, probed):
+    made = WAYS[way](table(), NAMED[kind])
+    made = made._probe() if probed else made
+    for batches in (
+        made._minibatches(4),
+        made._loader(4),
+        made._loader(4, transform=lambda sample: sample),
+        made._loader(4, workers=2),
+    ):
+        found = list(seen(batches))
+        assert [len(batch) for batch in found] == [4, 2]
+        for batch, rows in zip(found, (slice(0, 4), slice(4, 6)), strict=True):
+            assert batch.a._notna()().tolist() == GAPS[rows]
+            assert (batch.a < 4)().tolist() == [n in (0, 2) for n in range(6)][rows]
+            assert batch.ok._isna()().tolist() == [not there for there in GAPS[rows]]
+            assert batch.w._notna()().all(axis=1).tolist() == GAPS[rows]
+
+
+@pytest.mark.parametrize("way", BY_NUMBER)
+def test_some_of_them_by_number(way):
+    made = BY_NUMBER[way](table(), NAMED["mapping"])
+    assert "–" in str(made[1]._probe()) and not made[1]._probe().a._notna()()
+    known = made._probe()
+    assert known[1:4]._dropna().a().tolist() == [3, 4]
+    assert known[[4, 0]].a._notna()().tolist() == [False, True]
+    assert not made[1]._probe()._freeze().a._notna()()
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("name", ["a", "w"])
+@pytest.mark.parametrize("way", WAYS)
+def test_without_a_name(way, name, probed):
+    made = WAYS[way](table(), lambda d, i: d[name][i])
+    made = made._probe() if probed else made
+    alone = [bool(np.all(sample._notna()())) for sample in seen(made)]
+    assert alone == GAPS
+    for batches in (made._minibatches(4), made._loader(4), made._loader(4, workers=2)):
+        there = [batch._notna()() for batch in seen(batches)]
+        found = [own.reshape(len(own), -1).all(axis=1) for own in there]
+        assert np.concatenate(found).tolist() == GAPS
+    if probed:
+        there = made[:6]._freeze()._notna()().reshape(6, -1)
+        assert there.all(axis=1).tolist() == GAPS
+
+
+def test_samples_of_which_only_some_lack_something():
+    full = dv.View(pa.table({"a": pa.array([7, 8, 9])}))
+    d = table()
+
+    def part(i):
+        return {"a": full.a[i] if i < 3 else d.a[i]}
+
+    for made in (
+        dv.View(part, _length=6),
+        dv.View(lambda: map(part, range(6))),
+        dv.View([part(i) for i in range(6)]),
+    ):
+        there = [True, True, True, True, False, True]
+        assert [bool(sample.a._notna()()) for sample in seen(made)] == there
+        found = [batch.a._notna()() for batch in made._loader(4)]
+        assert np.concatenate(found).tolist() == there
+
+
+def test_metadata_come_along():
+    made = dv.View(lambda i: {"a": table().a[i]}, _length=6)
+    assert made[2]._probe().a._meta["unit"] == "m" and made._probe().a._meta["unit"] == "m"
+    assert next(made._probe()._loader(2)).a._meta["unit"] == "m"
+
+
+def test_a_view_in_a_sample_is_what_it_was_when_the_sample_was_made():
+    x = dv.View(np.arange(3.0))
+
+    def states():
+        for _ in range(3):
+            yield {"x": x}
+            x[...] = x + 10
+
+    assert [sample.x()[0] for sample in list(dv.View(states))] == [0, 10, 20]
+
+
+def test_mapped_rows_of_samples_have_their_gaps():
+    made = dv.View(lambda i: {"a": table().a[i]}, _length=6)._probe()
+    twice = made._map(lambda row: {"twice": row.a * 2})._probe()
+    assert twice.twice._notna()().tolist() == GAPS and twice.twice._sum()() == 28
+
+
+LISTS = pa.table({"t": pa.array([[1, None, 3], [4], None, []])})
+LACKING = [[True, False, True], [True], [], []]
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_samples_that_differ_in_length(way, probed):
+    made = WAYS[way](dv.View(LISTS), lambda d, i: {"t": d.t[i]})
+    made = made._probe() if probed else made
+    ragged = next(iter(made._loader(4, pad="ragged"))).t
+    assert [own.tolist() for own in ragged._notna()()] == LACKING
+    filled = next(iter(made._loader(4, pad=-1)))
+    assert filled.t().tolist() == [[1, -1, 3], [4, -1, -1], [-1, -1, -1], [-1, -1, -1]]
+    if way != "list":  # whose rows tell their gaps themselves
+        there = [[True, False, True], [True, False, False], [False] * 3, [False] * 3]
+        assert filled.t_mask().tolist() == there
+    if probed:
+        kept = made[:4]._freeze().t
+        assert [own.tolist() for own in kept._notna()()] == LACKING and kept._sum()() == 8
+
+
+def test_structured_rows_lack_what_their_fields_lack():
+    rows = dv.View(np.array([(1.0, 2), (np.nan, 3)], [("x", float), ("y", int)]))
+    assert rows._dropna().y().tolist() == [2] and rows._missing()().tolist() == (1, 0)
+
+
+@pytest.mark.parametrize("transform", [None, lambda sample: sample])
+def test_a_column_without_its_table_keeps_its_gaps_in_a_loader(transform):
+    for name in ("a", "w"):
+        options = {} if transform is None else {"transform": transform}
+        for tail in ({"tail": "pad"}, {"sampler": "permutation", "seed": 1}, {"workers": 2}):
+            batches = list(table()[name]._loader(4, **options, **tail))
+            there = np.concatenate([batch._notna()() for batch in batches])
+            assert np.count_nonzero(~there.reshape(len(there), -1).all(axis=1)) >= 2
+
+
+def test_a_gap_where_the_first_samples_had_none_is_not_lost():
+    full, d = dv.View(pa.table({"a": pa.array([7, 8, 9] * 4)})), table()
+    made = dv.View(lambda i: {"a": d.a[1] if i == 4 else full.a[i]}, _length=12)._probe()
+    with pytest.raises(ValueError, match=r"sample 4.*missing|missing.*_fields="):
+        made.a()
+    floats = dv.View(
+        lambda i: {"a": d.a[1] if i == 4 else full.a[i]}, _length=12, _fields={"a": float}
+    )
+    assert np.isnan(floats.a()).tolist() == [n == 4 for n in range(12)]
