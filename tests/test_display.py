@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Rows, unmade
-from dataview.exchange import convert
+from dataview.exchange import convert, freeze
 from dataview.index.algebra import ENDLESS
 from dataview.plan import build
 from dataview.samples import streams
@@ -32,7 +32,7 @@ from dataview.show import outline, page, pictures
 from dataview.show.page import DRAWN
 from dataview.show.thumbnails import pixels_of
 from dataview.sources import Source
-from dataview.view import declare, face
+from dataview.view import face
 from dataview.view.face import node_of
 from oracle import arrays, attempt, examples, keys
 from recorded import cases_of, check_files, check_text
@@ -262,7 +262,7 @@ def test_a_view_is_shown_as_in_its_files(name, shown):
 def test_a_view_shows_its_node(shown):
     for view in shown.values():
         if isinstance(view, dv.View):
-            data = declare.freeze(node_of(view)) if face.is_seen(view) else None
+            data = freeze(node_of(view)) if face.is_seen(view) else None
             assert repr(view) == outline.text(node_of(view), data)
             assert view._repr_html_() == page.html(node_of(view), data)
 

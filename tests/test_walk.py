@@ -38,6 +38,12 @@ def ragged_numbers():
     return map(np.arange, range(3))
 
 
+def numbers_with_gaps():
+    told = {"x_mask": {"mask_of": "x"}}
+    d = dv.View(x=np.arange(3), x_mask=np.array([True, False, True]), _meta=told)
+    return (d.x[number] for number in range(3))
+
+
 FILES = pathlib.Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, FILES)
 for length in (2, 3):
@@ -128,6 +134,7 @@ def views():
         "ragged_stream": dv.View(ragged_numbers)._probe(),
         "padded": dv.View([[1, 2], [3], []])._pad(0),
         "even": d._minibatches(2),
+        "gaps_of_a_stream": dv.View(numbers_with_gaps)._probe() * 2,
         "late_rows": asked(dv.View(a=X, b=d)._drop_duplicates(by="a")),
         "late_field": asked(record._dropna().c),
         "late_columns": asked(record.b._onehot()),

@@ -48,9 +48,7 @@ def reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.nd
     }
 
 
-def lone_reader(
-    node: Node, chunks: tuple[int, int] | None = None
-) -> Callable[[np.ndarray], Any]:
+def lone_reader(node: Node, chunks: tuple[int, int] | None = None) -> Callable[[np.ndarray], Any]:
     """Return the function that reads rows of data without a name, as nodes if they have gaps.
 
     The gaps of columns that have names are read as columns of their own.

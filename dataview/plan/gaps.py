@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dataview.index import axes_of, parse
 from dataview.plan.build import (
     at_path,
     columns,
-    comparison,
     elementwise,
     select,
     stored,
@@ -46,9 +45,8 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import Argument, Node
-from dataview.plan.operations import Masked, NumpyFunction, Ufunc, may_be_missing
+from dataview.plan.operations import Masked, NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
-from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, Source
 
@@ -346,7 +344,7 @@ def _sources(node: Node) -> list[Source]:
 
 # --- where there are data ------------------------------------------------------------------------
 
-_KNOWN = NumpyFunction("known")
+KNOWN = NumpyFunction("known")
 _WHERE = NumpyFunction("where")
 _PRESENT = NumpyFunction("is_present")
 
@@ -534,7 +532,7 @@ def _of_decided(decides: bool, node: Elementwise) -> Node | None:
 
 
 _OWN: Mapping[Any, Callable[[Any], Node | None]] = {
-    _KNOWN: _of_known,
+    KNOWN: _of_known,
     _WHERE: _of_where,
     Masked: _of_masked,
     np.bitwise_and: functools.partial(_of_decided, False),
@@ -543,6 +541,9 @@ _OWN: Mapping[Any, Callable[[Any], Node | None]] = {
     np.logical_or: functools.partial(_of_decided, True),
 }
 """How it is found where the results of an operation are present, if not where all operands are."""
+
+UNASKED = frozenset((*_OWN, NumpyFunction("paired")))
+"""The operations whose results are false by themselves where nothing is known."""
 
 
 def copied_rows(
@@ -561,46 +562,3 @@ def copied_rows(
     found = Ragged(values, layout)
     found.meta, found.label = rows.meta, rows.label
     return found
-
-
-# --- questions -----------------------------------------------------------------------------------
-
-_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
-
-_UNASKED = frozenset((*_OWN, NumpyFunction("paired")))
-"""The operations whose results are false by themselves where nothing is known."""
-
-
-def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
-    """Return the nodes of a ufunc's results; of questions about what is missing none is true."""
-    found = elementwise(ufunc, args, computed)
-    (first, *_) = found
-    if not first.has_gaps or first.dtype != bool or ufunc in _UNASKED or first.lifts:
-        return found
-    present = present_in(first)
-    if present is None:
-        return found
-    if ufunc in _ORDERS and any(isinstance(arg, Node) and _has_none(arg) for arg in args):
-        found = elementwise(Masked(ufunc), (present, False, *args))  # None has no order
-    return elementwise(_KNOWN, (found[0], present))
-
-
-def compared_in(node: Node) -> Comparison | None:
-    """Return the comparison that `compared` returns, or that is in what it returns."""
-    if isinstance(node, Elementwise) and node.ufunc == _KNOWN:
-        node = cast(Node, node.args[0])
-    return node if isinstance(node, Comparison) else None
-
-
-def _has_none(node: Node) -> bool:
-    return node.dtype is not None and node.dtype.hasobject
-
-
-@deferring
-def compared(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
-    """Return the node of `==` or `!=` as `comparison` does, but false where data are missing."""
-    found = comparison(left, right, negated, wholes, compared)
-    present = present_in(found) if found.shape is not None else None
-    if present is None:
-        return found
-    return elementwise(_KNOWN, (found, present))[0]  # type: ignore[no-any-return]

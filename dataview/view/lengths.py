@@ -11,7 +11,7 @@ import numpy as np
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError, shape_text
 from dataview.index import is_endless
-from dataview.plan.gaps import compared_in, present_in
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -23,6 +23,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node
+from dataview.plan.questions import compared_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of

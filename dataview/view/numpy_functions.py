@@ -32,10 +32,11 @@ from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, keyed
 from dataview.plan.concat import joined, stacked
-from dataview.plan.gaps import computed, present_in
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
+from dataview.plan.questions import computed
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
@@ -157,19 +158,9 @@ _PRINTING = (np.array2string, np.array_repr, np.array_str)
 """The functions whose results are texts of an array, as it is."""
 
 _ABOUT = {
-    np.can_cast,
-    np.common_type,
-    np.empty_like,
-    np.full_like,
-    np.iscomplexobj,
-    np.isrealobj,
-    np.ndim,
-    np.ones_like,
-    np.result_type,
-    np.shape,
-    np.size,
-    np.zeros_like,
-}
+    np.can_cast, np.common_type, np.empty_like, np.full_like, np.iscomplexobj, np.isrealobj,
+    np.ndim, np.ones_like, np.result_type, np.shape, np.size, np.zeros_like,
+}  # fmt: skip
 
 
 # --- elements --------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import keyed
-from dataview.plan.gaps import compared, computed, holds_codes, with_gaps_of
+from dataview.plan.gaps import holds_codes, with_gaps_of
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
+from dataview.plan.questions import compared, computed
 from dataview.samples import with_lengths
 from dataview.view import hints, lengths, numpy_functions
 from dataview.view.face import (

@@ -1,0 +1,51 @@
+"""Questions about data with gaps: what is missing is no answer, so none of them is true of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from dataview.plan.build import comparison, elementwise
+from dataview.plan.gaps import KNOWN, UNASKED, present_in
+from dataview.plan.kinds import Comparison, Elementwise
+from dataview.plan.node import Argument, Node
+from dataview.plan.operations import Masked, Ufunc
+from dataview.plan.symbols import deferring
+
+_ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
+
+
+def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
+    """Return the nodes of a ufunc's results; of questions about what is missing none is true."""
+    found = elementwise(ufunc, args, computed)
+    (first, *_) = found
+    if not first.has_gaps or first.dtype != bool or ufunc in UNASKED or first.lifts:
+        return found
+    present = present_in(first)
+    if present is None:
+        return found
+    if ufunc in _ORDERS and any(isinstance(arg, Node) and _has_none(arg) for arg in args):
+        found = elementwise(Masked(ufunc), (present, False, *args))  # None has no order
+    return elementwise(KNOWN, (found[0], present))
+
+
+def compared_in(node: Node) -> Comparison | None:
+    """Return the comparison that `compared` returns, or that is in what it returns."""
+    if isinstance(node, Elementwise) and node.ufunc == KNOWN:
+        node = cast(Node, node.args[0])
+    return node if isinstance(node, Comparison) else None
+
+
+def _has_none(node: Node) -> bool:
+    return node.dtype is not None and node.dtype.hasobject
+
+
+@deferring
+def compared(left: Argument, right: Argument, negated: bool, wholes: bool = True) -> Node:
+    """Return the node of `==` or `!=` as `comparison` does, but false where data are missing."""
+    found = comparison(left, right, negated, wholes, compared)
+    present = present_in(found) if found.shape is not None else None
+    if present is None:
+        return found
+    return elementwise(KNOWN, (found, present))[0]  # type: ignore[no-any-return]
