@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,7 +21,13 @@ from dataview.formats.tables.schema import behind, joined
 from dataview.formats.texts import cells, csv_guesses, csv_index
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
-from dataview.formats.texts.csv_lines import Unclosed, cells_until_end, cut, records, row_starts
+from dataview.formats.texts.csv_lines import (
+    cut,
+    endless_row,
+    naming_unclosed,
+    records,
+    row_starts,
+)
 from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
@@ -348,14 +354,14 @@ def _first_rows(
     while True:
         raw = file.read(begin, begin + size)
         is_last = len(raw) < size
-        with _unclosed_named(file, begin, raw, dialect):
+        with naming_unclosed(file, begin, raw, dialect):
             _, ends = records(raw, dialect, is_last)
         whole = raw[: int(ends[-1])] if len(ends) else b""
         starts = row_starts(whole, dialect).tolist()
         if is_last or len(starts) >= count:
             break
         if size >= LONGEST_ROW:
-            raise _too_long(file, begin, raw, dialect)
+            raise endless_row(file, begin, raw, dialect)
         size *= 4
     end = starts[count] if len(starts) > count else len(whole)
     rows = dialects.rows_of(decoded(file, begin, whole[:end]), dialect)[:count]
@@ -440,42 +446,16 @@ def _chunks(
     with file.opened() as opened:
         while place < size:
             raw = file.read_from(opened, place, place + chunk)
-            with _unclosed_named(file, place, raw, dialect):
+            with naming_unclosed(file, place, raw, dialect):
                 cuts = cut(raw, dialect, place + len(raw) >= size)
             if not cuts.end:
                 if chunk >= LONGEST_ROW:
-                    raise _too_long(file, place, raw, dialect)
+                    raise endless_row(file, place, raw, dialect)
                 chunk *= 4
                 continue
             chunk = CHUNK
             yield raw[: cuts.end], place, cuts
             place += cuts.end
-
-
-def _too_long(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> ValueError:
-    """Return the error for a row that has no end in much text."""
-    cell = cells_until_end(raw, dialect, MOST_COLUMNS + 1)
-    which = f"cell {cell}" if cell <= MOST_COLUMNS else f"more than {MOST_COLUMNS} cells"
-    return ValueError(
-        f"{file.path}: line {line_at(file, place)}: the row that begins there has no end in "
-        f"{len(raw) >> 20} MiB, with {which}; is a quote not closed, or sep={dialect.sep!r} wrong? "
-        "quote=None takes quotes as they are"
-    )
-
-
-@contextlib.contextmanager
-def _unclosed_named(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> Iterator[None]:
-    """Say where the row begins in which a quote is not closed."""
-    try:
-        yield
-    except Unclosed as error:
-        (start,) = error.args
-        cell = cells_until_end(raw[start:], dialect, MOST_COLUMNS)
-        line = line_at(file, place + start)
-        raise ValueError(
-            f"{file.path}: line {line}: a quote in cell {cell} of the row that begins there is not "
-            "closed; quote=None takes quotes as they are"
-        ) from None
 
 
 # --- what the columns are ------------------------------------------------------------------------

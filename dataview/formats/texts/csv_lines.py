@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from dataview.formats.texts.dialect import Dialect
+from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
+from dataview.formats.texts.text_bytes import TextFile, line_at
 
 GROUP_BYTES = 1 << 10
 """About so much text is a group: that is parsed to read one row of it."""
@@ -187,3 +190,32 @@ def cells_until_end(raw: bytes, dialect: Dialect, most: int) -> int:
             return count
         place = found.end()
     return most
+
+
+# --- rows without an end -------------------------------------------------------------------------
+
+
+def endless_row(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> ValueError:
+    """Return the error for a row that has no end in much text."""
+    cell = cells_until_end(raw, dialect, MOST_COLUMNS + 1)
+    which = f"cell {cell}" if cell <= MOST_COLUMNS else f"more than {MOST_COLUMNS} cells"
+    return ValueError(
+        f"{file.path}: line {line_at(file, place)}: the row that begins there has no end in "
+        f"{len(raw) >> 20} MiB, with {which}; is a quote not closed, or sep={dialect.sep!r} wrong? "
+        "quote=None takes quotes as they are"
+    )
+
+
+@contextlib.contextmanager
+def naming_unclosed(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> Iterator[None]:
+    """Say where the row begins in which a quote is not closed."""
+    try:
+        yield
+    except Unclosed as error:
+        (start,) = error.args
+        cell = cells_until_end(raw[start:], dialect, MOST_COLUMNS)
+        line = line_at(file, place + start)
+        raise ValueError(
+            f"{file.path}: line {line}: a quote in cell {cell} of the row that begins there is not "
+            "closed; quote=None takes quotes as they are"
+        ) from None
