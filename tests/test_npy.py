@@ -733,6 +733,23 @@ def test_a_failed_save_leaves_all_as_it_was(path, error, tmp_path):
         assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.s_[2:3, 1:2], np.s_[1:6, ::2], np.s_[4:0:-1, 2], np.s_[2:7, [3, 0]],
+        np.s_[[3, 4, 5], 1:3], np.s_[[4, 5, 6], [0, 2, 2]], np.s_[None, 1:4, 1, None],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", "CF")
+def test_columns_of_a_few_rows_hold_no_other_memory(tmp_path, key, order):
+    whole = np.arange(40.0).reshape(8, 5)
+    np.save(tmp_path / "a.npy", np.asarray(whole, order=order))
+    found = dv.open(tmp_path / "a.npy")[key]()
+    assert_same(found, whole[key])
+    assert found.flags.c_contiguous
+    assert (found if found.base is None else found.base).nbytes == found.nbytes
+
+
 def test_many_blocks(tmp_path):
     big = np.arange(3_000_000, dtype=">i4").reshape(3000, 1000)
     dv.View(big)[::-1]._save(tmp_path / "big.npy")

@@ -16,7 +16,16 @@ from numpy import ndarray
 
 from dataview.compute import executors, programs
 from dataview.compute.programs import Program, compiled, leaves_of
-from dataview.index import Index, Rows, block_index, compose, gather, identity, row_key
+from dataview.index import (
+    Index,
+    Rows,
+    block_index,
+    compose,
+    gather,
+    identity,
+    row_key,
+    with_a_run,
+)
 from dataview.index.progress import at_work
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
@@ -345,6 +354,7 @@ def _place_of(node: Node) -> tuple[Stored, Index | None]:
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
     """Return what an index selects from a store; memory as far as the node may change it."""
     if node.source.memory is None:
+        index = index if node.source.shares else with_a_run(index)
         with at_work("reading", _bytes_to_read(node.source, index)):
             return read_from(node.source, index, memo)
     found = node.source.read(index, memo)

@@ -53,14 +53,15 @@ from dataview.index.rows import (
     rows_at,
     rows_index,
     rows_then,
+    with_a_run,
 )
 
 __all__ = [
     "ENDLESS", "LINE", "NO_KEY", "Affine", "Array", "Computed", "Constant", "Draws", "Index",
     "Map", "Permutation", "Rows", "Written", "are_apart", "as_array", "axes_of", "axis_index",
     "block_index", "boxed", "broadcast_shapes", "compose", "extend", "extent", "gather",
-    "identity", "in_a_run",
-    "is_endless", "is_identity", "is_integer", "leading", "numbers_map", "numbers_of", "parse",
-    "plain_index", "positions", "renamed", "renumbered", "row_key", "rows_at", "rows_index",
-    "rows_then", "shares_axes", "shifted", "whole_axes", "without_names", "words",
+    "identity", "in_a_run", "is_endless", "is_identity", "is_integer", "leading", "numbers_map",
+    "numbers_of", "parse", "plain_index", "positions", "renamed", "renumbered", "row_key",
+    "rows_at", "rows_index", "rows_then", "shares_axes", "shifted", "whole_axes", "with_a_run",
+    "without_names", "words",
 ]  # fmt: skip

@@ -59,6 +59,19 @@ def in_a_run(rows: Rows) -> Rows:
     return range(start, stop)
 
 
+def with_a_run(index: Index) -> Index:
+    """Return an index with its rows as a range if they are numbers that follow each other.
+
+    >>> with_a_run(Index((3,), [Array(np.array([4, 5, 6]), (0,)), Constant(2)])).maps
+    (Affine(offset=4, strides=((0, 1),)), Constant(offset=2))
+    """
+    first = index.maps[0] if index.maps else None
+    rows = in_a_run(first.values) if type(first) is Array else None
+    if type(rows) is not range or type(first) is not Array:
+        return index
+    return Index(index.shape, (Affine(rows.start, ((first.axes[0], 1),)), *index.maps[1:]))
+
+
 def rows_index(shape: Sequence[int], rows: Rows) -> Index:
     """Return the index of rows of a source of this shape, whole on the other axes.
 

@@ -185,13 +185,11 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
     """
     if 0 in index.shape:
         return
+    near = None if exact else rows_near(block, index)
+    if near is not None:
+        yield Piece(Band(block, block.place, block.shape[1:]), index, near, array)
+        return
     first = index.maps[0]
-    if isinstance(first, Affine) and not exact and block.row_bytes <= GAP:
-        low, high = extent(first, index.shape) or (0, 0)
-        if (high - low + 1) * block.row_bytes <= min(SHORT, _most_bytes()):
-            band = Band(block, block.place, block.shape[1:])
-            yield Piece(band, index, range(low, high + 1), array)
-            return
     if not isinstance(first, Constant) and all(index.shape[axis] == 1 for axis in axes_of(first)):
         first = Constant(int(positions(first, index.shape).item()))
         index = Index(index.shape, (first, *index.maps[1:]))
@@ -222,6 +220,16 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
             yield from _in_turn(block, index, array, exact, over, 1)
     else:
         yield from _scattered(band, inside, array, over, exact)
+
+
+def rows_near(block: Block, index: Index) -> range | None:
+    """Return the rows among which an index selects, if these are few enough to read them all."""
+    first, size = index.maps[0], block.row_bytes
+    if type(first) is not Affine or size > GAP or 0 in index.shape:
+        return None
+    low, high = extent(first, index.shape) or (0, 0)
+    is_short = (high - low + 1) * size <= min(SHORT, _most_bytes())
+    return range(low, high + 1) if is_short else None
 
 
 def line_of(index: Index, number: int = 0) -> tuple[int, int] | None:

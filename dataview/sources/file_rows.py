@@ -29,7 +29,20 @@ from dataview.sources.file_pieces import (
     is_dense,
     line_of,
     pieces,
+    rows_near,
 )
+
+
+def read_near(file: io.FileIO, block: Block, index: Index) -> np.ndarray | None:
+    """Return what an index selects among few rows as a new array; None if they are not few."""
+    near = rows_near(block, index)
+    if near is None:
+        return None
+    records = np.empty((len(near), *block.shape[1:]), block.dtype)
+    read_runs(file, records, [(block.place + near.start * block.row_bytes, records.nbytes)])
+    within = Index(index.shape, (shifted(index.maps[0], near.start), *index.maps[1:]))
+    found = gather.read(block.member_of(records), within)
+    return np.array(found, order="C") if within.is_box else np.ascontiguousarray(found)
 
 
 def read(file: io.FileIO, block: Block, index: Index, found: np.ndarray, shared: bool) -> None:

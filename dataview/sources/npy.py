@@ -180,11 +180,15 @@ class NpySource(Source):
                 raw = map_window(file, run, self._bytes_of(index), False)
                 if raw is not None:
                     return np.ndarray(index.shape, self.dtype, raw)
+            inside = index if run is not None else self._in_file(index)
+            near = file_rows.read_near(file, self.block, inside) if run is None else None
+            if near is not None:
+                return near
             found = scratch.borrow(index.shape, self.dtype, reused)
             if run is not None:
                 read_at(file, found, run)
             else:
-                file_rows.read(file, self.block, self._in_file(index), found, self.writable)
+                file_rows.read(file, self.block, inside, found, self.writable)
         return found
 
     def write(self, index: Index, value: np.ndarray) -> None:
