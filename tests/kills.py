@@ -166,6 +166,11 @@ def two_rows(d):
     d[123:125] = -5  # across the edge of a page
 
 
+def rows_of_one(d):
+    """Rows of one of several arrays, which lie in one run of bytes."""
+    d.a[100:300] = d.b[:200]
+
+
 def rows_of_each(d):
     """Rows of several arrays, updated together."""
     d[127:129] = {"a": d.b[:2], "b": d.a[:2]}
@@ -186,14 +191,14 @@ CASES = {
     "npy-rows": (npy, [scattered, few_rows, two_rows, masked]),
     "npy-fortran": (lambda f, a: npy(f, np.asfortranarray(a)), [centred, columns, scattered]),
     "npy-records": (records, [each_centred]),
-    "folder": (fields, [each_centred, both, rows_of_each]),
+    "folder": (fields, [each_centred, both, rows_of_each, rows_of_one]),
     "two-files": (two, [both_files, rows_of_both_files]),
     "hdf5": (hdf5, [each_centred, both, rows_of_each]),
     "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
     "hdf5-tall": (lambda f, a: hdf5(f, a, "latest", chunks=(3000, 1)), [both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
-    "safetensors": (tensors, [each_centred, both, rows_of_each]),
-    "netcdf": (netcdf, [each_centred]),
+    "safetensors": (tensors, [each_centred, both, rows_of_each, rows_of_one]),
+    "netcdf": (netcdf, [each_centred, rows_of_one]),
     "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both, rows_of_each]),
     "zarr-plain": (lambda f, a: zarr(f, a, **PLAIN, compressors=None), [each_centred]),
     "zarr-tall": (lambda f, a: zarr(f, a, chunks=(3000, 1)), [each_centred]),

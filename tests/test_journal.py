@@ -23,6 +23,7 @@ import dataview as dv
 import kills
 from children import python
 from dataview.index.sizes import sizes
+from dataview.sources import npy
 from dataview.write import journal, plans, raw_files, recovery
 
 HERE = pathlib.Path(__file__).parent
@@ -41,7 +42,7 @@ def test_a_killed_update_is_finished_or_undone(name):
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("name", ["npy-records", "two-files"])
+@pytest.mark.parametrize("name", ["npy-records", "npy-rows", "two-files"])
 def test_a_killed_recovery_is_taken_up_again(name):
     options = "--kills", 0, "--steps", 2, "--again"
     process = python(HERE / "kills.py", name, *options, PYTHONPATH=SEARCHED)
@@ -73,8 +74,10 @@ def noting(events, name, function):
     return noted
 
 
-WAYS = "finish", "undo", "record"
-"""How an update is kept whole; a record is undone, and holds all old bytes from the beginning."""
+WAYS = "finish", "undo", "record", "run"
+"""How an update is kept whole; a record is undone, and holds all old bytes from the beginning.
+
+So does that of a run of bytes, which has no plan."""
 
 
 # --- what stands in the way of recovery -------------------------------------------------------
@@ -94,6 +97,7 @@ KILLED = """
 import os, sys
 import dataview as dv
 from dataview.index.sizes import sizes
+from dataview.sources import npy
 from dataview.write import guards
 import kills
 
@@ -105,13 +109,21 @@ def until(self, *args):
         os.kill(os.getpid(), 9)
     after(self, *args)
 
+def torn(file, data, place):
+    os.pwrite(file.fileno(), memoryview(data).cast("B")[:data.nbytes // 2], place)
+    os.kill(os.getpid(), 9)
+
 guards.Guard.after = until
+if sys.argv[2] == "run":
+    npy.write_at = torn
 with sizes.set(**kills.SMALL):
     d = dv.open(sys.argv[1], "r+")
     if sys.argv[2] == "finish":
         d -= d._mean(axis=0)
     elif sys.argv[2] == "undo":
         d[...] = d[::-1]
+    elif sys.argv[2] == "record":
+        d[100:220:3] = 5
     else:
         d[100:140] = 5
 """
@@ -163,7 +175,7 @@ def test_recover_tells_and_does_what_is_asked(way, tmp_path):
     assert everything(tmp_path) == before
     does = "finish" if way == "finish" else "undo"
     assert (told.path, told.journal, told.way) == (str(path), str(found), does)
-    assert told.blocks == (1 if way == "record" else 24)
+    assert told.blocks == (1 if way in ("record", "run") else 24)
     assert told.done == (4 if way == "finish" else None)
     state = " with 4 of 24 blocks done" if way == "finish" else ""
     assert str(told).startswith(f"an update of {path} stopped at ")
@@ -266,7 +278,7 @@ def check_refused(path, message):
     assert dv.open(path)().shape == (3000, 4)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["finish", "undo", "record"])
 def test_old_bytes_that_are_damaged_are_refused_before_any_is_used(way, tmp_path):
     path, found = torn(tmp_path, way)
     data = found.read_bytes()
@@ -285,6 +297,58 @@ def test_old_bytes_that_are_missing_are_noticed(way, tmp_path):
     data = found.read_bytes()
     found.write_bytes(data[: max(1, len(data) // 8192) * 4096])
     check_refused(path, "is damaged: (old bytes are missing|an entry has another sum)")
+
+
+RUN = struct.calcsize("<QQQQHH")
+
+
+def with_run(data, **changes):
+    """Return the journal of a run with parts of it changed, and the sums that fit."""
+    size = struct.unpack("<16sIIQQQII", data[:HEADER])[4]
+    run = plans.Run.unpacked(data[journal.START : journal.START + size])
+    return with_plan(data, run._replace(**changes).packed())
+
+
+RUN_DAMAGES = {
+    "its numbers": (flipped(journal.START + 3), "its plan has another sum"),
+    "its old bytes": (flipped(journal.START + RUN + 200), "its plan has another sum"),
+    "bytes that are missing": (lambda data: data[:400], "its plan has another sum"),
+    "a header": (flipped(40), "its header has another sum"),
+    "another version": (lambda data: with_header(data, version=2), "is of version 2"),
+    "nothing in it": (lambda data: with_plan(data, b""), "cannot be read"),
+    "names that do not fit": (
+        lambda data: with_plan(data, bytes(RUN) + b"x"),
+        "cannot be read: it holds something else than a run",
+    ),
+    "another file": (lambda data: with_run(data, number=1), "that was replaced or moved since"),
+    "another size": (lambda data: with_run(data, size=5), "was changed by another program"),
+    "a place past the end": (
+        lambda data: with_run(data, place=1 << 40),
+        "was changed by another program",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", RUN_DAMAGES)
+def test_a_run_that_cannot_be_trusted_is_refused(damage, tmp_path):
+    path, found = torn(tmp_path, "run")
+    change, message = RUN_DAMAGES[damage]
+    found.write_bytes(change(found.read_bytes()))
+    check_refused(path, message)
+
+
+def test_a_run_in_a_file_of_a_folder_is_put_back(tmp_path):
+    folder = kills.fields(tmp_path, kills.numbers())
+    program = KILLED.replace("d[100:140] = 5", "d.b[100:140] = 5")
+    process = python("-c", program, folder, "run", PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert (np.load(folder / "b.npy") == 5).all(axis=1).sum() == 20
+    (told,) = dv.recover(folder)
+    assert (told.path, told.way) == (str(folder), "undo")
+    with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+        dv.open(folder / "b.npy")._close()
+    assert np.array_equal(np.load(folder / "b.npy"), kills.numbers()[::-1])
+    assert {one.name for one in tmp_path.rglob("*")} == {"x", "a.npy", "b.npy"}
 
 
 def test_who_had_a_torn_file_open_may_not_write_it(tmp_path):
@@ -340,11 +404,28 @@ def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
     check_refused(path, r"names .*other/x.npy, and was not made for it")
 
 
+def test_a_run_in_another_file_is_refused(tmp_path):
+    path, found = torn(tmp_path, "run")
+    data = found.read_bytes()
+    (tmp_path / "other").mkdir()
+    other = made(tmp_path / "other")
+    seen = {"number": other.stat().st_ino, "size": other.stat().st_size}
+    inside = os.path.join(os.pardir, "other", "x.npy")
+    for names in ({"inside": inside}, {"owner": os.path.join("other", "x.npy")}):
+        found.write_bytes(with_run(data, **names, **seen))
+        with pytest.raises(ValueError, match=r"names .*other/x.npy, and was not made for it"):
+            dv.open(path)
+        assert np.array_equal(np.load(other), kills.numbers())
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
     path, _ = torn(tmp_path, way)
     np.save(path, kills.numbers() + 100)  # the same file, for the system
-    if way == "record":  # of which no block is done before the end, so that the time must tell
+    if way in (
+        "record",
+        "run",
+    ):  # of which no block is done before the end, so that the time must tell
         later = path.stat().st_mtime + 10
         os.utime(path, (later, later))
     data = path.read_bytes()
@@ -573,6 +654,65 @@ def interrupted_update(d, monkeypatch, at):
         with pytest.raises(dv.PartialWriteError) as caught:
             d[:, 1:3] -= d[:, 1:3]._mean(axis=0)
     return caught.value
+
+
+@pytest.mark.parametrize("durable", ["process", False])
+def test_a_run_that_fails_midway_is_put_back(durable, tmp_path, monkeypatch):
+    path, a = made(tmp_path), kills.numbers()
+    d = dv.open(path, "r+", durable=durable)
+    d[100:400] = 1
+    np.save(path, a)
+    with monkeypatch.context() as patch:
+        patch.setattr(npy, "write_at", torn_at({1: 0.5}, npy.write_at))
+        with pytest.raises(OSError, match="the disk is broken") as caught:
+            d[100:400] = 5
+    (note,) = caught.value.__notes__
+    assert "raised by the write to rows 100:400 of x.npy" in note
+    assert np.array_equal(np.load(path), a)
+    d[100:400] = 6
+    assert (np.load(path)[100:400] == 6).all()
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_a_run_that_cannot_be_put_back_is_resumed_or_undone_by_who_comes_next(
+    resumes, tmp_path, monkeypatch
+):
+    path, a = made(tmp_path), kills.numbers()
+    d = dv.open(path, "r+")
+    with monkeypatch.context() as patch:
+        patch.setattr(npy, "write_at", torn_at({1: 0.5, 2: 0.1}, npy.write_at))
+        with pytest.raises(dv.PartialWriteError, match="the file undoes the write") as error:
+            d[100:400] = 5
+    assert error.value.rows == {"x.npy (r+)": [(slice(100, 400),)]}
+    assert (np.load(path)[100:400] == 5).any()
+    if resumes:
+        error.value.resume()
+        a[100:400] = 5
+        d._close()
+    else:
+        del error, d
+        gc.collect()
+        with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+            dv.open(path)._close()
+    assert np.array_equal(np.load(path), a)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def torn_at(parts, function):
+    """Return a function that writes a part of what it is given, and fails, at some of its calls."""
+    counted = []
+
+    def write(file, data, place):
+        counted.append(1)
+        part = parts.get(len(counted))
+        if part is None:
+            return function(file, data, place)
+        function(file, data[: int(len(data) * part)], place)
+        raise OSError(5, "the disk is broken")
+
+    return write
 
 
 def test_an_update_that_stopped_is_resumed_or_finished_by_who_comes_next(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import mmap
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from dataview.sources.npy_header import (
     start_of,
     state_at,
 )
-from dataview.sources.protocol import Memo, Source
+from dataview.sources.protocol import Memo, Note, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
@@ -209,6 +208,18 @@ class NpySource(Source):
                 block = np.ascontiguousarray(rows[start : start + step], self.dtype)
                 write_at(file, block, run + start * size)
 
+    def run_at(self, index: Index) -> int | None:
+        """Return where the one run of bytes begins that an index selects, if it does."""
+        return self._run(index) if self.dtype.itemsize else None
+
+    def write_run(self, place: int, value: np.ndarray, note: Note) -> None:
+        """Write one run of bytes into the file; before, `note` is called with what is there."""
+        with self.file.checked("r+b") as file:
+            old = np.empty_like(value)
+            read_at(file, old, place)
+            note(file, old)
+            write_at(file, value, place)
+
     def _bytes_of(self, index: Index) -> int:
         return self.dtype.itemsize * math.prod(index.shape)
 
@@ -283,9 +294,9 @@ class NpySource(Source):
     def is_written_at_once(self, index: Index) -> bool:
         """Whether a write is one call within a page, which the system does whole."""
         run = self._run(index)
-        if run is None or self.journals is None or self.journals.syncs:
+        if run is None or self.journals is None:
             return False
-        return run % mmap.PAGESIZE + self._bytes_of(index) <= mmap.PAGESIZE
+        return bool(self.journals.needs_none(run, self._bytes_of(index)))
 
     def sync(self) -> None:
         """Bring the file to the device."""

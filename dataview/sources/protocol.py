@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,9 @@ from dataview.sources.sharing import Home, Reference, are_together, home_of, to_
 
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
+
+Note = Callable[[Any, np.ndarray], None]
+"""What is told of an open file, and of what is in it, before that is changed."""
 
 
 _CHANGING = threading.RLock()
@@ -214,6 +218,14 @@ class Source(ABC):
     def is_written_at_once(self, index: Index) -> bool:
         """Whether a write changes all or nothing, even if the process is killed meanwhile."""
         return False
+
+    def run_at(self, index: Index) -> int | None:
+        """Return where the one run of bytes begins that an index selects in a file, if it does."""
+        return None
+
+    def write_run(self, place: int, value: np.ndarray, note: Note) -> None:
+        """Write one run of bytes into the file; before, `note` is called with what is there."""
+        raise NotImplementedError
 
     def settle(self) -> None:  # noqa: B027, most stores hold nothing back
         """Hand what was written to the system, so that it stays if the process is killed."""

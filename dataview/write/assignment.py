@@ -37,6 +37,7 @@ from dataview.plan.node import Node
 from dataview.plan.values import cast
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of, changes_of_mask
+from dataview.write.one_run import is_one_run, write_one_run
 from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
 from dataview.write.update import Update
 
@@ -82,6 +83,9 @@ def _carry_out(changes: Sequence[Change]) -> None:
         if len(changes) > 1 and all(map(_is_sure, changes)):
             _assign_each(changes)
             return
+    if is_one_run(changes):
+        write_one_run(changes[0])
+        return
     if _is_one_array(changes) and changes[0].where.is_box:
         _assign(changes[0])  # NumPy takes care of an overlap within one box
         return

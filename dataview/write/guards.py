@@ -98,6 +98,10 @@ class Guard:
             raise
         self.journal = journal
 
+    def take_over(self, owner: Journals | None, journal: Journal | None) -> None:
+        """Go on with a journal in which another room has noted the update."""
+        self.owner, self.journal = owner, journal
+
     def _copies(self, changes: Sequence[Change], journal: Journal) -> dict[str, str]:
         """Return where files are copied to that cannot be updated block by block."""
         paths = [one.source.journals.path for one in changes if one.source.needs_copy]

@@ -30,10 +30,11 @@ from dataview.sources import SETTLED_NS, keep_room
 from dataview.write.raw_files import checksum, lock, pread, unlock, write_all
 
 MAGIC = b"dataview journal"
-VERSION = 2
+VERSION = 3
 
-IDLE, FINISH, UNDO = range(3)
-"""What is to be done after a crash: nothing, the rest of the update, or to put back what was."""
+IDLE, FINISH, UNDO, PUT_BACK = range(4)
+"""What is to be done after a crash: nothing, the rest of the update, or to put back what was: the
+blocks of a plan, or one run of bytes, which stands where other updates have their plan."""
 
 _HEADER = struct.Struct("<16sIIQQQII")  # the magic and the version, and then those of `Header`
 _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
@@ -118,12 +119,13 @@ def _entry(block: int, raw: Any) -> bytes:
     return packed + _SUM.pack(zlib.crc32(packed))
 
 
-_held: weakref.WeakSet[Journal] = weakref.WeakSet()
+_held: weakref.WeakValueDictionary[str, Journal] = weakref.WeakValueDictionary()
+"""The journals of this process, by path."""
 
 
 def _let_go() -> None:
     """Close what was inherited by a fork: it would hold the locks of a parent that is killed."""
-    for journal in list(_held):
+    for journal in list(_held.values()):
         journal.close()
 
 
@@ -133,7 +135,8 @@ if hasattr(os, "register_at_fork"):
 
 def is_running_here(path: str) -> bool:
     """Whether this process has an update that is noted in a journal, and may go on with it."""
-    return any(one.path == path and one.header.process == os.getpid() for one in list(_held))
+    journal = _held.get(path)
+    return journal is not None and journal.header.process == os.getpid()
 
 
 class Journal:
@@ -143,10 +146,11 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
         self.path, self.syncs = path, syncs
         self.handle = os.open(path, flags | os.O_EXCL, 0o666)
-        self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
+        self.header = self._idle = Header(IDLE, os.getpid(), 0, 0, 0, 0)
+        self._says_idle = self._idle.packed()
         self._no_slots()
         self._close = weakref.finalize(self, os.close, self.handle)
-        _held.add(self)
+        _held[path] = self
 
     def _no_slots(self) -> None:
         self.free: list[int] = []
@@ -179,6 +183,14 @@ class Journal:
         self._sync()
         if way == FINISH and largest and not self.syncs:
             self._map(min(blocks, 1 + (os.cpu_count() or 1)))
+
+    def begin_run(self, run: bytes) -> None:
+        """Say that one run of bytes is about to be changed; `run` has what they are, and where."""
+        self.header = Header(PUT_BACK, os.getpid(), len(run), checksum(run), 1, 1)
+        self._put(run, START)
+        self._sync()
+        self._put(self.header.packed(), 0)
+        self._sync()
 
     def _record(self, plan: bytes, old: Sequence[np.ndarray]) -> memoryview:
         """Return all that follows the header: the plan, the marks, and what all blocks hold.
@@ -269,9 +281,12 @@ class Journal:
 
     def end(self) -> None:
         """Say that the update has ended; much that was kept for it takes no room any more."""
-        self.header = Header(IDLE, os.getpid(), 0, 0, 0, 0)
-        self._put(self.header.packed(), 0)
+        is_of_run = self.header.way == PUT_BACK
+        self.header = self._idle
+        self._put(self._says_idle, 0)
         self._sync()
+        if is_of_run:  # it has no slots, and is short
+            return
         self._no_slots()
         if os.fstat(self.handle).st_size > sizes.recorded_bytes:
             os.ftruncate(self.handle, START)
@@ -353,6 +368,10 @@ class Journals:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Journals, (self.path, self.syncs)
+
+    def needs_none(self, place: int, nbytes: int) -> bool:
+        """Whether a write is one call within a page of a file, which the system does whole."""
+        return not self.syncs and place % mmap.PAGESIZE + nbytes <= mmap.PAGESIZE
 
     def taken(self) -> Journal:
         """Return a journal that is locked, to be given back after the update."""
@@ -492,6 +511,8 @@ class FoundJournal(Journal):
         self.path, self.syncs = path, syncs
         self.handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         self._close = weakref.finalize(self, os.close, self.handle)
+        self.header = self._idle = Header(IDLE, os.getpid(), 0, 0, 0, 0)
+        self._says_idle = self._idle.packed()
         self._no_slots()
 
     def read(self) -> bytes | None:
@@ -567,6 +588,6 @@ def _read_header(handle: int, path: str) -> Header | None:
     _, _, *rest = _HEADER.unpack(packed)
     header = Header(*rest)
     is_idle = header.way == IDLE
-    if header.way not in (IDLE, FINISH, UNDO) or not (is_idle or header.pages_of_slot):
+    if header.way not in (IDLE, FINISH, UNDO, PUT_BACK) or not (is_idle or header.pages_of_slot):
         raise DamagedJournal(f"the journal {path} is damaged: its header makes no sense")
     return header

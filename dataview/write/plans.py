@@ -7,7 +7,9 @@ made of the few kinds of objects in a table here; anything else is refused.
 from __future__ import annotations
 
 import io
+import os
 import pickle
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -115,6 +117,40 @@ def unpacked(data: bytes) -> Plan:
         return Plan._of_tuples(found)
     except (TypeError, ValueError) as error:
         raise pickle.UnpicklingError("the journal holds something else than a plan") from error
+
+
+_RUN = struct.Struct("<QQQQHH")
+
+
+class Run(NamedTuple):
+    """One run of bytes of a file that is about to be changed, which needs no other plan.
+
+    `owner` is the name of the file or folder that has the journal, `inside` the path from there.
+    """
+
+    owner: str
+    inside: str
+    number: int
+    size: int
+    place: int
+    old: bytes
+
+    def packed(self) -> bytes:
+        """Return the run as bytes."""
+        owner, inside = os.fsencode(self.owner), os.fsencode(self.inside)
+        head = self.number, self.size, self.place, len(self.old), len(owner), len(inside)
+        return b"".join((_RUN.pack(*head), owner, inside, self.old))
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Run:
+        """Return the run that bytes hold."""
+        number, size, place, length, owner, inside = _RUN.unpack_from(data)
+        end = len(data) - length
+        names = data[_RUN.size : end]
+        if len(names) != owner + inside:
+            raise ValueError("it holds something else than a run of bytes")
+        name, path = os.fsdecode(names[:owner]), os.fsdecode(names[owner:])
+        return cls(name, path, number, size, place, data[end:])
 
 
 # --- expressions ---------------------------------------------------------------------------------

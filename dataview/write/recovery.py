@@ -24,6 +24,7 @@ from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
     MOST_SUMMED,
+    PUT_BACK,
     DamagedJournal,
     FoundJournal,
     folder_of,
@@ -31,8 +32,8 @@ from dataview.write.journal import (
     is_summed,
 )
 from dataview.write.overlap import Separated
-from dataview.write.plans import File, Plan, Spot, unpacked, value_of
-from dataview.write.raw_files import checksum, lock
+from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
+from dataview.write.raw_files import checksum, lock, write_all
 from dataview.write.update import Update
 
 if sys.platform != "win32":
@@ -205,10 +206,9 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
     if raw is None:
         _remove(journal.path)
         return None
-    try:
-        plan = unpacked(raw)
-    except Exception as error:  # of any class: bytes may say anything
-        raise DamagedJournal(f"the journal {journal.path} cannot be read: {error}") from error
+    if journal.header.way == PUT_BACK:
+        return _with_run(journal, _read(journal, Run.unpacked, raw), action)
+    plan = _read(journal, unpacked, raw)
     told = _told(journal, plan)
     if action != TELL:
         _carry_out(journal, plan, open_file, action == FORCE)
@@ -216,6 +216,34 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
         _remove(journal.path)
         for file in plan.files[1:]:
             _forget_links(_path(journal.path, file), journal.path)
+    return told
+
+
+def _read(journal: FoundJournal, unpack: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return unpack(raw)
+    except Exception as error:  # of any class: bytes may say anything
+        raise DamagedJournal(f"the journal {journal.path} cannot be read: {error}") from error
+
+
+def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
+    """Put back one run of bytes, unless it is only to be told of."""
+    owner = _path(journal.path, File(run.owner, 0, 0))
+    path = os.path.normpath(os.path.join(owner, run.inside))
+    told = Recovery(owner, journal.path, "undo", 1, None, os.stat(journal.path).st_mtime)
+    if action == TELL:
+        return told
+    is_inside = not os.path.relpath(path, owner).startswith(os.pardir)
+    is_own = is_inside and folder_of(owner) == os.path.dirname(journal.path)
+    _check(path, File(path, run.number, run.size), journal, is_own, action == FORCE)
+    if run.place + len(run.old) > os.path.getsize(path):
+        raise _changed(path, journal)
+    journal.claim()
+    with open(path, "r+b", buffering=0) as file:
+        write_all(file.fileno(), memoryview(run.old), run.place)
+        os.fsync(file.fileno())
+    journal.end()
+    _remove(journal.path)
     return told
 
 
@@ -281,7 +309,9 @@ def _remove(name: str) -> None:
 def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bool) -> None:
     paths = [_path(journal.path, file) for file in plan.files]
     for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
-        _check(path, file, journal, not number, is_forced)
+        own, folder = folder_of(path), os.path.dirname(journal.path)
+        is_own = own == folder if not number else journal.path in map(_main, _names(own))
+        _check(path, file, journal, is_own, is_forced)
     # All entries are checked before the first is used.
     entries = [
         (entry.slot, entry.block)
@@ -320,7 +350,7 @@ SEEN = 4
 """So many of the blocks that are done are read, to see whether they are as they were left."""
 
 
-def _check(path: str, file: File, journal: FoundJournal, is_first: bool, is_forced: bool) -> None:
+def _check(path: str, file: File, journal: FoundJournal, is_own: bool, is_forced: bool) -> None:
     """Raise unless a file is the one of the journal, and the journal was made beside the file."""
     try:
         found = os.stat(path)
@@ -331,8 +361,6 @@ def _check(path: str, file: File, journal: FoundJournal, is_first: bool, is_forc
             f"the journal {journal.path} is of another file than {path} is now: that was replaced "
             "or moved since"
         )
-    own, folder = folder_of(path), os.path.dirname(journal.path)
-    is_own = own == folder if is_first else journal.path in map(_main, _names(own))
     if not is_own or file.copy != os.path.basename(file.copy):
         raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
     if os.path.isdir(path):

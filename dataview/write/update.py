@@ -128,6 +128,17 @@ class Update:
             raise
         self._end()
 
+    def fail(self, old: np.ndarray, error: BaseException, pressed: Sequence[Any]) -> None:
+        """Undo what was written at once and failed; raise if it cannot be undone.
+
+        `old` is what was there, and `pressed` tells of Ctrl-C meanwhile.
+        """
+        for block in self.blocks:
+            held = old if block.cut is None else block.cut.of(old)
+            self.torn[block] = Torn(self._value(block, held, FloatErrors()), held)
+        self._roll_back(error, pressed)
+        self._end()
+
     def _end(self) -> None:
         """Say that all is done, or undone; what was kept for it is no longer needed."""
         with held_interrupt():

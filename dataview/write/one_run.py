@@ -1,0 +1,108 @@
+"""A small update of one run of bytes in a file: what was there is noted, and put back if it fails.
+
+It has no plan and one block.  If the file has a journal, that holds the old bytes and their place,
+and after a crash they are put back by position.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dataview.index.interrupts import held_interrupt
+from dataview.index.sizes import sizes
+from dataview.plan.node import Node
+from dataview.sources import Source
+from dataview.write.changes import Change
+from dataview.write.journal import Journal, Journals
+from dataview.write.overlap import Separated
+from dataview.write.plans import Run
+from dataview.write.update import Update
+
+
+def is_one_run(changes: Sequence[Change]) -> bool:
+    """Whether an update writes an array that is known to one place in a file, and is small."""
+    if len(changes) > 1 or isinstance(changes[0].value, Node):
+        return False
+    source, where = changes[0].source, changes[0].where
+    if source.memory is not None or source.run_at(where) is None:
+        return False
+    return _nbytes(changes[0]) <= sizes.recorded_bytes
+
+
+def _nbytes(change: Change) -> int:
+    size = change.source.dtype.itemsize
+    for length in change.where.shape:
+        size *= length
+    return size
+
+
+def write_one_run(change: Change) -> None:
+    """Write an array to one run of bytes: all of it, or the error says what is written."""
+    source, where = change.source, change.where
+    place = source.run_at(where)
+    assert place is not None
+    value = np.empty(where.shape, source.dtype)
+    value[...] = change.value
+    noted = _Noted(source, place)
+    with held_interrupt() as pressed:
+        try:
+            source.write_run(place, value, noted.note)
+        except BaseException as error:
+            if noted.old is not None:  # else nothing was changed
+                update = Update(Separated([change], 0), contextlib.ExitStack())
+                if update.guard is not None:
+                    update.guard.take_over(noted.owner, noted.journal)
+                update.fail(noted.old, error, pressed)
+            raise
+        noted.end()
+
+
+class _Noted:
+    """What was in a run of bytes: in a journal, too, if the write may be stopped midway."""
+
+    __slots__ = ("journal", "old", "owner", "place", "source")
+
+    def __init__(self, source: Source, place: int) -> None:
+        self.source, self.place = source, place
+        self.owner: Journals | None = source.journals
+        self.journal: Journal | None = None
+        self.old: np.ndarray | None = None
+
+    def note(self, file: Any, old: np.ndarray) -> None:
+        """Keep what is in the run, which is about to be changed."""
+        owner = self.owner
+        if owner is not None and not owner.needs_none(self.place, old.nbytes):
+            journal = owner.taken()
+            try:
+                owner.check_whole()
+                journal.begin_run(_run(owner.path, file, self.place, old).packed())
+            except BaseException:
+                _give_back(owner, journal)
+                raise
+            self.journal = journal
+        self.old = old
+
+    def end(self) -> None:
+        """Say that the run is written: from now on a crash changes nothing."""
+        if self.owner is not None and self.journal is not None:
+            if self.journal.syncs:
+                self.source.sync()
+            _give_back(self.owner, self.journal)
+
+
+def _give_back(owner: Journals, journal: Journal) -> None:
+    journal.end()
+    owner.give_back(journal)
+
+
+def _run(owner: str, file: Any, place: int, old: np.ndarray) -> Run:
+    """Return what tells where a run was, in a file that an owner of journals is or has."""
+    inside = "" if file.name == owner else os.path.relpath(file.name, owner)
+    seen = os.fstat(file.fileno())
+    name = os.path.basename(owner)
+    return Run(name, inside, seen.st_ino, seen.st_size, place, old.tobytes())
