@@ -185,6 +185,8 @@ def masked(d):
 
 
 PLAIN = {"chunks": (500, 4)}
+ACROSS = {"chunks": (1500, 2)}
+"""Chunks of which a row, and a column, are too large for a block."""
 
 CASES = {
     "npy": (npy, [centred, shifted, reversed_, filled, written, square_roots, columns]),
@@ -196,12 +198,14 @@ CASES = {
     "hdf5": (hdf5, [each_centred, both, rows_of_each]),
     "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
     "hdf5-tall": (lambda f, a: hdf5(f, a, "latest", chunks=(3000, 1)), [both]),
+    "hdf5-across": (lambda f, a: hdf5(f, a, "latest", **ACROSS), [each_centred, both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
     "safetensors": (tensors, [each_centred, both, rows_of_each, rows_of_one]),
     "netcdf": (netcdf, [each_centred, rows_of_one]),
     "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both, rows_of_each]),
     "zarr-plain": (lambda f, a: zarr(f, a, **PLAIN, compressors=None), [each_centred]),
     "zarr-tall": (lambda f, a: zarr(f, a, chunks=(3000, 1)), [each_centred]),
+    "zarr-across": (lambda f, a: zarr(f, a, **ACROSS), [each_centred, both]),
     "zarr-shards": (lambda f, a: zarr(f, a, chunks=(125, 4), shards=(500, 4)), [each_centred]),
 }
 

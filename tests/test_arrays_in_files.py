@@ -5,6 +5,7 @@ import gc
 import io
 import itertools
 import json
+import math
 import os
 import pickle
 import struct
@@ -831,6 +832,7 @@ class Chunked:
     def __init__(self, kind, folder, monkeypatch):
         self.kind, self.path = kind, folder / ("a.h5" if kind == "hdf5" else "a.zarr")
         self.counts = {"_get": collections.Counter(), "_put": collections.Counter()}
+        self.largest = 0
         source = H5pySource if kind == "hdf5" else ZarrSource
         for name in self.counts:
             monkeypatch.setattr(source, name, self.counting(name, getattr(source, name)))
@@ -838,8 +840,9 @@ class Chunked:
 
     def counting(self, name, function):
         def counted(source, asked, *value):
-            met = map(self.met, asked, self.chunks)
+            met = [*map(self.met, asked, self.chunks)]
             self.counts[name].update(itertools.product(*met))
+            self.largest = max(self.largest, math.prod(map(len, met)))
             return function(source, asked, *value)
 
         return counted
@@ -940,6 +943,74 @@ def test_each_chunk_is_met_once_by_keys_on_several_axes(key, bytes_, chunked):
             if not bytes_ and chunked.kind != "hdf5":  # which changes elements, not whole chunks
                 assert chunked.most("_put") == 1
     np.testing.assert_array_equal(d(), expected)
+
+
+BOTH_TOO_LARGE = {"block_bytes": 1000, "part_bytes": 1000, "noted_bytes": 1000}
+CUT_ALONG_SEVERAL = [((20, 2, 10), 2000), ((20, 2, 5), 700), ((7, 6, 3), 700)]
+"""Chunks of `TALL`, and the sizes of blocks in which they have no room along any axis alone."""
+
+
+@pytest.mark.parametrize(("chunks", "file_bytes"), CUT_ALONG_SEVERAL)
+def test_each_chunk_is_met_once_where_blocks_are_cut_along_several_axes(
+    chunks, file_bytes, chunked
+):
+    some = {**BOTH_TOO_LARGE, "file_bytes": file_bytes, "undo_bytes": 5000}
+    with sizes.set(**some, streamed_elements=64):
+        d, expected = chunked.open(TALL, chunks), TALL.copy()
+        mean = d._mean(axis=0)
+        np.testing.assert_allclose(mean(), expected.mean(axis=0), rtol=0, atol=1e-13)
+        assert chunked.most("_get") == 1
+        d._describe()
+        assert chunked.most("_get") == 1
+        d -= mean
+        expected -= mean()
+        assert chunked.most("_put") == chunked.most("_get") == 1
+        turned = d._transpose((2, 0, 1))
+        turned[...] = TALL.transpose(2, 0, 1)
+        assert chunked.most("_put") == 1
+        chunked.counts["_get"].clear()
+        assert turned._max()() == TALL.max()
+        assert chunked.most("_get") == 1
+        d[:, :, ::-1] *= 2
+        expected = TALL * 2
+        assert chunked.most("_put") == chunked.most("_get") == 1
+        part = d[3:, ::-1]
+        assert part._max()() == expected[3:].max()
+        assert chunked.most("_get") == 1
+        assert 0 < chunked.largest <= 4 * file_bytes // (8 * math.prod(chunks))
+        d[1:] = d[:-1]
+        expected[1:] = expected[:-1].copy()
+        d[:, 1:] += d[:, :-1]
+        expected[:, 1:] += expected[:, :-1].copy()
+    np.testing.assert_array_equal(d(), expected)
+
+
+@pytest.mark.parametrize("kind", ["sum", "std", "argmax", "nanargmin"])
+def test_statistics_of_blocks_cut_along_several_axes_are_those_of_numpy(kind, chunked):
+    axes = [None, 0, 1, 2] if "arg" in kind else [None, 0, 2, (0, 2), (1, 2)]
+    array = np.round(TALL)  # with the same extreme at several places
+    if kind.startswith("nan"):
+        array[TALL > 1] = np.nan
+    elif "arg" in kind:
+        array[[5, 90], [3, 3], [8, 2]] = np.nan
+    with sizes.set(**BOTH_TOO_LARGE, file_bytes=2000):
+        d = chunked.open(array, (40, 3, 5))
+        for axis, keepdims in itertools.product(axes, (False, True)):
+            for view, part in ((d, array), (d[3:, ::-1], array[3:, ::-1])):
+                found = getattr(view, f"_{kind}")(axis=axis, keepdims=keepdims)
+                expected = getattr(np, kind)(part, axis=axis, keepdims=keepdims)
+                assert found._shape() == expected.shape
+                np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
+                assert chunked.most("_get") == 1
+
+
+def test_descriptions_of_blocks_cut_along_several_axes_are_those_of_all(chunked):
+    d = chunked.open(TALL, (20, 2, 10))
+    expected = d._describe().asdict()
+    with sizes.set(**BOTH_TOO_LARGE, file_bytes=2000):
+        found = d._describe().asdict()
+    for name, value in expected[""].items():
+        assert found[""][name] == pytest.approx(value), name
 
 
 def test_writes_that_overlap_in_tall_chunks_are_those_of_numpy(chunked):

@@ -15,6 +15,7 @@ import warnings
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -80,6 +81,29 @@ WAYS = "finish", "undo", "record", "run"
 So does that of a run of bytes, which has no plan."""
 
 
+def across(kind, folder):
+    """Return an array in chunks of which a row, and a column, are too large for a block."""
+    path = folder / f"x.{kind}"
+    if kind == "zarr":
+        return getattr(kills, kind)(folder, kills.numbers(6000), **kills.ACROSS) / "a"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("a", data=kills.numbers(6000), **kills.ACROSS)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5"])
+def test_an_update_of_blocks_cut_along_two_axes_is_finished_from_where_it_was(kind, tmp_path):
+    path, _ = tear(across(kind, tmp_path), done=3)
+    (told,) = dv.recover(path)
+    assert (told.way, told.blocks, told.done) == ("finish", 8, 3)
+    with small(), pytest.warns(RuntimeWarning, match="was finished"):
+        d = dv.open(path)
+    whole = kills.numbers(6000)
+    np.testing.assert_allclose(getattr(d, "a", d)(), whole - whole.mean(axis=0), rtol=1e-12)
+    d._close()
+    assert not (path.parent / f".{path.name}.journal").exists()
+
+
 # --- what stands in the way of recovery -------------------------------------------------------
 
 
@@ -105,7 +129,7 @@ counted, after = [], guards.Guard.after
 
 def until(self, *args):
     counted.append(args)
-    if len(counted) == (1 if sys.argv[2] == "record" else 5):
+    if len(counted) == int(sys.argv[3]):
         os.kill(os.getpid(), 9)
     after(self, *args)
 
@@ -118,6 +142,7 @@ if sys.argv[2] == "run":
     npy.write_at = torn
 with sizes.set(**kills.SMALL):
     d = dv.open(sys.argv[1], "r+")
+    d = d.a if d._fields() == ("a",) else d
     if sys.argv[2] == "finish":
         d -= d._mean(axis=0)
     elif sys.argv[2] == "undo":
@@ -134,8 +159,10 @@ def torn(folder, way="finish"):
     return tear(made(folder), way)
 
 
-def tear(path, way="finish"):
-    process = python("-c", KILLED, path, way, PYTHONPATH=SEARCHED)
+def tear(path, way="finish", done=4):
+    """Kill an update of a file when so many blocks are done and marked."""
+    done = 0 if way == "record" else done
+    process = python("-c", KILLED, path, way, done + 1, PYTHONPATH=SEARCHED)
     assert process.returncode == -signal.SIGKILL, process.stderr
     (found,) = (path.parent / f".{path.name}.journal").iterdir()
     return path, found

@@ -420,7 +420,8 @@ def _combined_some(ufunc: np.ufunc) -> Callable[[State, State], State]:
         both = some & more
         best = np.asarray(np.where(some, value, other))
         best[both] = ufunc(value[both], other[both])
-        wins = ~some | (both & (value != best))
+        is_earlier = (other == best) & (where < place)
+        wins = ~some | (both & ((value != best) | is_earlier))
         return best, np.where(wins, where, place), some | more
 
     return combine

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -510,14 +510,31 @@ def arg_part(find: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], Stat
     return part
 
 
+def moved_place(state: State, axes: Axes, block: Sequence[slice], shape: Sequence[int]) -> State:
+    """Return where an extreme of a block is in the whole, of this shape.
+
+    >>> where = np.array([[3]]), np.array([[4]])
+    >>> moved_place(where, (0, 1), (slice(2, 4), slice(5, 8)), (9, 10))[1]
+    array([[36]])
+    """
+    value, place, *others = state
+    if len(axes) < len(shape):
+        (axis,) = axes
+        return value, place + block[axis].start, *others
+    at = np.unravel_index(place, [part.stop - part.start for part in block])
+    inside = [one + part.start for one, part in zip(at, block, strict=True)]
+    return value, np.asarray(np.ravel_multi_index(inside, shape)), *others
+
+
 def better_of(less: bool) -> Callable[[State, State], State]:
     def combine(left: State, right: State) -> State:
         (value, place), (other, where) = left, right
         with np.errstate(invalid="ignore"):
             wins = other < value if less else other > value
+            wins |= (other == value) & (where < place)  # blocks may not come in the order of places
         if value.dtype.kind in "fcmM":  # the first NaN wins, as in NumPy
-            missing = np.isnan(value)
-            wins = ~missing & (wins | np.isnan(other))
+            missing, lost = np.isnan(value), np.isnan(other)
+            wins = np.where(missing, lost & (where < place), wins | lost)
         return np.where(wins, other, value), np.where(wins, where, place)
 
     return combine

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,10 +20,7 @@ from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
 from dataview.compute.quantiles import quantiles_of
-from dataview.compute.reductions import (
-    Kind,
-    State,
-)
+from dataview.compute.reductions import Kind, State, moved_place
 from dataview.compute.ways import (
     Cut,
     memory_of,
@@ -268,19 +265,21 @@ def _values_of(
         with making(None):  # it would remember too much
             return _values_of(wanted, evaluate, errors)
     grid = parts_of(node)
-    is_alone = len(grid) == 1 or 0 not in statistics[0].axes
+    is_alone = not grid[0].across and (len(grid) == 1 or 0 not in statistics[0].axes)
 
     def of_block(cut: Cut | None) -> list[Any]:
         """Return the values of a block, or what it contributes to those of all blocks."""
         memo: Memo | None = {"roots": tuple(one.node for one in wanted)} if wanted[1:] else None
         return [_of_block(one, cut, evaluate, errors, memo, is_alone) for one in wanted]
 
-    if len(grid) == 1:
+    if len(grid) == 1 and not grid[0].across:
         return of_block(None)
+    if grid[0].across:
+        return [_of_cuts(wanted[0], grid, of_block, errors)]
     if not is_alone:
         values = sum(size_of(known_shape(other)) for one in wanted for other in one.statistics)
-        window = min(WINDOW, max(LEAST_WINDOW, WINDOW_VALUES // max(1, values)))
-        totals = _streamed(of_block, grid, window, errors)
+        blocks = run_in_windows(of_block, grid, _window(values), "statistics")
+        totals = _combined(blocks, errors)
         return [
             _of_totals(one.statistics, states, errors)
             for one, states in zip(wanted, totals, strict=True)
@@ -293,6 +292,46 @@ def _values_of(
 
     run_blocks(done, grid, what="statistics")
     return [outs]
+
+
+def _window(values: int) -> int:
+    """Return how many parts are computed before they are combined, each of so many values."""
+    return min(WINDOW, max(LEAST_WINDOW, WINDOW_VALUES // max(1, values)))
+
+
+def _of_cuts(
+    wanted: Wanted,
+    grid: list[Cut],
+    of_block: Callable[[Cut], list[States]],
+    errors: FloatErrors,
+) -> list[np.ndarray]:
+    """Return the values of statistics of blocks that are cut along several axes.
+
+    Those of the same positions along the axes that stay are combined, one after the other.
+    """
+    statistics, node = wanted
+    shape, axes = known_shape(node), statistics[0].axes
+
+    def place(cut: Cut, keepdims: bool = True) -> tuple[slice, ...]:
+        """Return where the values of a block are among those of all."""
+        parts = enumerate(cut.slices(shape))
+        return tuple(
+            slice(0, 1) if axis in axes else part
+            for axis, part in parts
+            if keepdims or axis not in axes
+        )
+
+    grid = sorted(grid, key=place)
+    outs = [np.empty(known_shape(other), other.dtype) for other in statistics]
+    values = len(outs) * size_of(tuple(part.stop - part.start for part in place(grid[0])))
+    blocks = run_in_windows(of_block, grid, _window(values), "statistics")
+    for _, group in itertools.groupby(grid, place):
+        cuts = list(group)
+        (total,) = _combined(itertools.islice(blocks, len(cuts)), errors)
+        found = _of_totals(statistics, total, errors)
+        for other, out, part in zip(statistics, outs, found, strict=True):
+            out[place(cuts[0], other.keepdims)] = part
+    return outs
 
 
 def _of_block(
@@ -311,22 +350,26 @@ def _of_block(
         memo = {REUSED: reused} if reuses(node) else memo
         block = evaluate(node, None if cut is None else cut.within(known_shape(node)), memo)
     at, states = Position(), {}
+    is_striped = cut is not None and bool(cut.across)
+    first = 0 if cut is None or is_striped else cut.start
     with errors.noting(at.current_step):
         for other in statistics:
             part, at.name = _kind_of(other).part, other.kind
-            if part not in states:
-                states[part] = part(block, other.axes, 0 if cut is None else cut.start)
+            if part in states:
+                continue
+            states[part] = part(block, other.axes, first)
+            if cut is not None and is_striped and "arg" in other.kind:
+                shape = known_shape(node)
+                states[part] = moved_place(states[part], other.axes, cut.slices(shape), shape)
         found = _finished(statistics, states, at) if is_alone else states
     give_back(reused)
     return found
 
 
-def _streamed(
-    states_of: Callable[[Cut], list[States]], grid: list[Cut], window: int, errors: FloatErrors
-) -> list[States]:
-    """Return the parts of all blocks, combined in the order of the rows."""
+def _combined(blocks: Iterable[list[States]], errors: FloatErrors) -> list[States]:
+    """Return the parts of all blocks, combined in their order."""
     totals: list[States] = []
-    for several in run_in_windows(states_of, grid, window, "statistics"):
+    for several in blocks:
         totals = totals or [{} for _ in several]
         for total, states in zip(totals, several, strict=True):
             for part, state in states.items():

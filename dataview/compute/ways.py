@@ -41,7 +41,16 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Node, Part
 from dataview.plan.places import place_of
 from dataview.plan.walk import below
-from dataview.sources import AT_ONCE, Memo, Source, made_once, made_so_far, read_from, whole_chunks
+from dataview.sources import (
+    AT_ONCE,
+    Grid,
+    Memo,
+    Source,
+    grid_of,
+    made_once,
+    made_so_far,
+    read_from,
+)
 
 LONGER = 8
 """The blocks of a single operation are up to this many times as long as others."""
@@ -54,34 +63,71 @@ BLOCKS_ENOUGH = 16
 
 
 class Cut(NamedTuple):
-    """A block of a result: positions `start` to `stop` of one of its axes."""
+    """A block of a result: positions `start` to `stop` of one of its axes.
+
+    `across` has cuts along further axes, where chunks are cut along several.
+    """
 
     axis: int
     start: int
     stop: int
+    across: tuple[Cut, ...] = ()
 
     def within(self, shape: Sequence[int]) -> Index:
         """Return the index of the block in an array of this shape."""
-        return block_index(shape, self.start, self.stop, self.axis) if shape else identity(())
+        if not shape:
+            return identity(())
+        index = block_index(shape, self.start, self.stop, self.axis)
+        for cut in self.across:
+            index = compose(index, cut.within(index.shape))
+        return index
+
+    def slices(self, shape: Sequence[int]) -> list[slice]:
+        """Return which positions of each axis the block has.
+
+        >>> Cut(1, 3, 5).slices((4, 9))
+        [slice(0, 4, None), slice(3, 5, None)]
+        """
+        found = [slice(0, length) for length in shape]
+        for cut in (self, *self.across):
+            found[cut.axis] = slice(cut.start, cut.stop)
+        return found
 
     def moved(self, by: int) -> Cut:
         """Return the block so many positions further on."""
-        return Cut(self.axis, self.start + by, self.stop + by)
+        return self._replace(start=self.start + by, stop=self.stop + by)
 
     def of(self, array: np.ndarray) -> np.ndarray:
         """Return the block of an array."""
         if not array.ndim:
             return array
-        return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
+        array = array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
+        for cut in self.across:
+            array = cut.of(array)
+        return array
 
 
 def cuts_along(axis: int, length: int, step: int) -> list[Cut]:
     """Return the blocks of an axis of this length, each of `step` positions but for the last.
 
-    >>> cuts_along(0, 5, 3)
-    [Cut(axis=0, start=0, stop=3), Cut(axis=0, start=3, stop=5)]
+    >>> [(cut.start, cut.stop) for cut in cuts_along(0, 5, 3)]
+    [(0, 3), (3, 5)]
     """
     return [Cut(axis, start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def cuts_of_grid(grid: Grid, shape: Sequence[int]) -> list[Cut]:
+    """Return the blocks of an array, those of the first positions of the grid's axis first.
+
+    >>> grid = Grid(0, 3, across=(Grid(1, 5),))
+    >>> [(cut.start, cut.across[0].start) for cut in cuts_of_grid(grid, (6, 9))]
+    [(0, 0), (0, 5), (3, 0), (3, 5)]
+    """
+    every = [
+        [Cut(one.axis, start, stop) for start, stop in one.cuts(shape[one.axis])]
+        for one in (grid, *grid.across)
+    ]
+    return [first._replace(across=tuple(others)) for first, *others in itertools.product(*every)]
 
 
 def cuts(
@@ -94,8 +140,8 @@ def cuts(
 
     Each block has a multiple of `together` positions; the rest, if there is one, is a block too.
 
-    >>> cuts((5, 2), 4)
-    [Cut(axis=0, start=0, stop=2), Cut(axis=0, start=2, stop=4), Cut(axis=0, start=4, stop=5)]
+    >>> [(cut.start, cut.stop) for cut in cuts((5, 2), 4)]
+    [(0, 2), (2, 4), (4, 5)]
     """
     if not shape or not size_of(tuple(shape)):
         return [Cut(0, 0, shape[0] if shape else 0)]
@@ -249,10 +295,22 @@ def parts_of(node: Node) -> list[Cut]:
     # A narrow result may come of wide operands, of which as many elements are read.
     row = size_of(shape[1:]) * max(4, known_dtype(node).itemsize)
     count, step = shape[0] if shape else 0, max(1, sizes.part_bytes // max(1, row))
+    grid = grid_of_rows(node, step)
+    if count <= grid.step and not grid.across:
+        return [Cut(0, 0, count)]
+    return cuts_of_grid(grid, shape)
+
+
+def grid_of_rows(node: Node, step: int) -> Grid:
+    """Return the blocks in which the rows of a node are read, about `step` of them together."""
+    place = place_of(node) if chunk_shape_of(node) else None
+    return Grid(0, step) if place is None else grid_of(place.source, place.where, 0, step)
+
+
+def chunk_shape_of(node: Node) -> tuple[int, ...]:
+    """Return how far the chunks reach of the array that a node is a part of, if it has any."""
     place = place_of(node) if type(node) in (Stored, Select) else None
-    if place is not None and place.source.chunk_shape:
-        step = whole_chunks(place.source, place.where, 0, step)
-    return [Cut(0, 0, count)] if count <= step else cuts_along(0, count, step)
+    return () if place is None else place.source.chunk_shape
 
 
 OPERAND_BYTES = 1 << 24

@@ -13,8 +13,10 @@ import numpy as np
 from dataview.compute import (
     KINDS,
     Cut,
-    cuts_along,
+    chunk_shape_of,
+    cuts_of_grid,
     evaluate,
+    grid_of_rows,
     have_makers_in_common,
     making_together,
     rows_of_request,
@@ -34,7 +36,7 @@ from dataview.plan.operations import is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
 from dataview.show.description import LENGTHS, QUARTERS, Description
-from dataview.sources import ArraySource, Memo
+from dataview.sources import ArraySource, Grid, Memo
 
 SAMPLED_BYTES = 1 << 23
 """The sample of one field has at most so many bytes: of wide fields, fewer rows."""
@@ -78,10 +80,11 @@ def described(node: Node, columns: bool = False) -> Description:
     if refused and not leaves:
         raise next(iter(refused.values()))
     left_out = {name: str(error) for name, error in refused.items()} | dict(_unread(node, ""))
-    lengths = dict.fromkeys(known_shape(leaf.root)[:1] for leaf in leaves)
     found: dict[str, _Summary] = {}
-    for length in lengths:
-        alike = [leaf for leaf in leaves if known_shape(leaf.root)[:1] == length]
+    passes: dict[Any, list[_Leaf]] = {}
+    for leaf in leaves:
+        passes.setdefault(_pass_of(leaf), []).append(leaf)
+    for alike in passes.values():
         found |= zip((leaf.name for leaf in alike), _summaries(alike), strict=True)
     sampled = frozenset(name for name, summary in found.items() if summary.share < 1)
     statistics = {leaf.name: found[leaf.name].statistics() for leaf in leaves}
@@ -104,6 +107,15 @@ def _unread(node: Node, name: str) -> Iterator[tuple[str, str]]:
     for own, part in node.fields.named.items():
         if isinstance(part, Attached):
             yield from _unread(part.node, _joined(name, own))
+
+
+def _pass_of(leaf: _Leaf) -> Any:
+    """Return what is equal for fields that are read in one pass: of one length, or of one root.
+
+    A root that is stored in chunks is read in a pass of its own, in blocks of whole chunks.
+    """
+    is_alone = leaf.mask is None and bool(chunk_shape_of(leaf.root))
+    return id(leaf.root) if is_alone else known_shape(leaf.root)[:1]
 
 
 def _roots(leaves: list[_Leaf]) -> list[Node]:
@@ -175,8 +187,12 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
     shape = known_shape(roots[0])
     count = shape[0] if shape else 1
     step = max(1, sizes.block_bytes // max(1, sum(map(_row_bytes, roots))))
-    shared = have_makers_in_common(roots)
-    cuts = cuts_along(0, count, min(step, rows_of_request(roots)) if shared else step)
+    if have_makers_in_common(roots):
+        step = min(step, rows_of_request(roots))
+    grid = grid_of_rows(roots[0], step) if len(roots) == 1 else Grid(0, step)
+    if grid.across and any(leaf.path for leaf in leaves):
+        grid = Grid(0, step)  # windows are cut out of whole rows
+    cuts = cuts_of_grid(grid, shape or (1,))
     templates = [_at(leaf.root, leaf.path) for leaf in leaves]
     numbers = _samples_of(templates, count)
 

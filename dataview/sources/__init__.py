@@ -1,6 +1,7 @@
 """Where bytes are: one room for each kind of store, all with the one protocol of `Source`."""
 
 from dataview.sources.array_likes import ArrayLike
+from dataview.sources.chunks import Grid, grid_of
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.file_access import (
     Abandoned,
@@ -49,7 +50,7 @@ from dataview.sources.npy_header import (
     state_of,
 )
 from dataview.sources.packing import packed_together
-from dataview.sources.protocol import Memo, Source, read_from, whole_chunks
+from dataview.sources.protocol import Memo, Source, read_from
 from dataview.sources.remote import (
     WEB,
     BrokenOff,
@@ -109,6 +110,7 @@ __all__ = [
     "DelayedSource",
     "FileState",
     "FunctionSource",
+    "Grid",
     "Header",
     "HoldsObjects",
     "Home",
@@ -137,6 +139,7 @@ __all__ = [
     "folder_and_name",
     "from_here",
     "give_back",
+    "grid_of",
     "header_bytes",
     "header_in",
     "holds",
@@ -186,5 +189,4 @@ __all__ = [
     "temporary_file",
     "temporary_npy",
     "version_in",
-    "whole_chunks",
 ]

@@ -31,7 +31,8 @@ from dataview.index.slabs import (
     slab_of,
     slabs,
 )
-from dataview.sources.protocol import Memo, Source, whole_chunks
+from dataview.sources.chunks import MOST_TIMES, grid_of
+from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Reference
 
 _WRITING = threading.RLock()
@@ -146,15 +147,18 @@ class ArrayLike(Source):
         """
         single = all(len(axes_of(map_)) < 2 for map_ in index.maps) and index.is_box
         axis, size = self.slow_axis(index) if single else (0, self._step_bytes(index, 0))
-        length = index.shape[axis] if index.shape else 1
-        step = whole_chunks(self, index, axis, max(1, sizes.file_bytes // (size * times)))
-        if length <= step:
+        grid = grid_of(self, index, axis, max(1, sizes.file_bytes // (size * times)))
+        if not index.shape or (grid.step >= index.shape[axis] and not grid.across):
             yield (...,), index
             return
-        for low in range(0, length, step):
-            high = min(length, low + step)
-            where = (slice(None),) * axis + (slice(low, high),)
-            yield where, compose(index, block_index(index.shape, low, high, axis))
+        cut = [grid, *grid.across]
+        for block in product(*(one.cuts(index.shape[one.axis]) for one in cut)):
+            where: Any = [slice(None)] * len(index.shape)
+            part = index
+            for one, (low, high) in zip(cut, block, strict=True):
+                where[one.axis] = slice(low, high)
+                part = compose(part, block_index(part.shape, low, high, one.axis))
+            yield tuple(where), part
 
     def _step_bytes(self, index: Index, axis: int) -> int:
         """Return the bytes of one step along an axis of a view."""
@@ -166,13 +170,16 @@ class ArrayLike(Source):
 
         If blocks of whole chunks are too large so, it is another one along which they have room, or
         are smaller: a chunk that is in several blocks is unpacked and packed for each of them.
+        Where they would be too large along any axis alone, they are cut along several.
         """
         axes = axes_of(index.maps[0]) if index.maps else ()
         axis = axes[0] if axes else 0
         if self.chunk_shape and index.is_box:
             blocks = list(self._blocks_of_chunks(index))
             fitting = [block for block in blocks if block[0] <= sizes.file_bytes]
-            _, axis = (fitting or [min(blocks, default=(0, axis))])[0]
+            size, best = (fitting or [min(blocks, default=(0, axis))])[0]
+            if size <= MOST_TIMES * sizes.file_bytes or not grid_of(self, index, axis, 1).across:
+                axis = best
         return axis, self._step_bytes(index, axis)
 
     def _blocks_of_chunks(self, index: Index) -> Iterator[tuple[int, int]]:

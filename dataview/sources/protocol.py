@@ -12,8 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import ReadOnlyError
-from dataview.index import Affine, Index, are_apart, boxed, gather, identity
-from dataview.index.sizes import sizes
+from dataview.index import Index, are_apart, boxed, gather, identity
 from dataview.sources.sharing import Home, Reference, are_together, home_of, to_member, weak
 
 Memo = dict[Any, Any]
@@ -296,26 +295,6 @@ class Source(ABC):
     def over(self, root: Source) -> Source:
         """Return the source that is to another root what this one is to its own."""
         return root
-
-
-MOST_TIMES = 4
-"""A block may be so much larger than others to hold a whole chunk."""
-
-
-def whole_chunks(source: Source, index: Index, axis: int, step: int) -> int:
-    """Return about how many steps along an axis of a view a block has: no chunk is in two blocks.
-
-    Where chunks are too large for that, or begin elsewhere than blocks, it has `step`.
-    """
-    for map_, chunk in zip(index.maps, source.chunk_shape or (source.chunk_rows,), strict=False):
-        if not isinstance(map_, Affine) or map_.strides not in (((axis, 1),), ((axis, -1),)):
-            continue
-        ((_, way),) = map_.strides
-        if not (map_.offset + (way < 0)) % chunk:
-            size = source.dtype.itemsize * math.prod(index.shape) // max(1, index.shape[axis])
-            is_small = chunk <= step or chunk * size <= MOST_TIMES * sizes.file_bytes
-            return max(1, step // chunk) * chunk if is_small else step
-    return step
 
 
 def read_from(source: Source, index: Index, memo: Memo) -> np.ndarray:

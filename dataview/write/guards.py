@@ -23,7 +23,7 @@ from dataview.index.sizes import sizes
 from dataview.plan.kinds import known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.places import place_of
-from dataview.sources import Source
+from dataview.sources import Grid, Source
 from dataview.write.changes import Block, Change
 from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals, is_summed
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
@@ -46,7 +46,7 @@ class Work(NamedTuple):
     """
 
     changes: Sequence[Change]
-    steps: Sequence[tuple[int, int]]
+    grids: Sequence[Grid]
     blocks: Sequence[Block]
     order: int
     can_be_kept: bool = True
@@ -138,11 +138,14 @@ class Guard:
         return [
             Part(
                 _spot(change.source, change.where, paths),
-                *cut,
+                grid.axis,
+                grid.step,
                 None if most is None else tuple(self._value(change, paths, most)),
                 change.is_checked,
+                grid.first,
+                tuple((one.axis, one.step, one.first) for one in grid.across),
             )
-            for change, cut in zip(self.work.changes, self.work.steps, strict=True)
+            for change, grid in zip(self.work.changes, self.work.grids, strict=True)
             if change.source.journals is not None
         ]
 

@@ -243,6 +243,18 @@ def reads_as_written(change: Change) -> list[Node]:
     return [leaf for leaf, place in places if place is not None and _is_same(place, change)]
 
 
+def is_made_by_rows(value: Any) -> bool:
+    """Whether what a value is made of is made, or read, by whole rows: a part of them costs all."""
+    if not isinstance(value, Node):
+        return False
+    return not all(isinstance(leaf, Reduction) or _is_array(leaf) for leaf in _operands(value))
+
+
+def _is_array(leaf: Node) -> bool:
+    place = place_of(leaf)
+    return place is not None and place.source.maker is None and place.source.together is None
+
+
 def may_fail(value: Elementwise, same: Sequence[Node]) -> bool:
     """Whether computing a value may fail, apart from what is read of the target itself."""
     known = set(map(id, same))

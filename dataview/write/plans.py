@@ -57,7 +57,8 @@ class Result(NamedTuple):
 class Part(NamedTuple):
     """A change of one array: where, in which blocks, and the steps of its value if it is kept.
 
-    Blocks are so many positions long, along an axis.
+    Blocks are so many positions long, along an axis; the first one is shorter if `first` is not 0.
+    `across` has the same of further axes.
     """
 
     spot: Spot
@@ -65,6 +66,8 @@ class Part(NamedTuple):
     step: int
     value: tuple[Any, ...] | None
     is_checked: bool
+    first: int = 0
+    across: tuple[tuple[int, int, int], ...] = ()
 
 
 class File(NamedTuple):

@@ -18,7 +18,7 @@ from dataview.plan.build import select, stored
 from dataview.plan.kinds import Stored, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
-from dataview.sources import Source, is_zarr_array
+from dataview.sources import Grid, Source, is_zarr_array
 from dataview.write.changes import Change
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
@@ -329,7 +329,7 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
         if not is_forced and not plan.order:
             _check_blocks(journal, update, plan)
         journal.claim()
-        work = Work(update.changes, update.steps, update.blocks, update.order)
+        work = Work(update.changes, update.grids, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
         _put_back(journal, update, entries)
         if journal.header.way == FINISH:
@@ -451,8 +451,11 @@ def _made(plan: Plan, sources: list[list[Source]]) -> Update:
         if part.value is not None:
             value = value_of(part.value, source_of)
         changes.append(Change(target, value, part.is_checked))
-    steps = [(part.axis, part.step) for part in plan.parts]
-    return Update(Separated(changes, plan.order), contextlib.ExitStack(), steps)
+    grids = [
+        Grid(part.axis, part.step, part.first, tuple(Grid(*one) for one in part.across))
+        for part in plan.parts
+    ]
+    return Update(Separated(changes, plan.order), contextlib.ExitStack(), grids)
 
 
 def _found(sources: list[Source], address: Any) -> Source:

@@ -19,7 +19,7 @@ from dataview.compute import (
     Cut,
     FloatErrors,
     changing,
-    cuts_along,
+    cuts_of_grid,
     evaluate,
     have_makers_in_common,
     operand_index,
@@ -46,10 +46,10 @@ from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.values import cast
-from dataview.sources import Reference, Source, made_once, whole_chunks
+from dataview.sources import Grid, Reference, Source, grid_of, made_once
 from dataview.write.changes import Block, Change
 from dataview.write.guards import Guard, Work, is_guarded
-from dataview.write.overlap import Separated, may_fail, reads_as_written
+from dataview.write.overlap import Separated, is_made_by_rows, may_fail, reads_as_written
 
 Key = tuple[slice | np.ndarray, ...]
 """What selects elements of a source: slices, or arrays of positions, as NumPy takes them."""
@@ -72,7 +72,7 @@ class Update:
         self,
         separated: Separated,
         kept: contextlib.ExitStack,
-        steps: Sequence[tuple[int, int]] | None = None,
+        grids: Sequence[Grid] | None = None,
     ) -> None:
         self.changes = separated.changes
         self.order = separated.order
@@ -84,32 +84,32 @@ class Update:
         self.keep = size <= sizes.undo_bytes
         self.same = [reads_as_written(change) for change in self.changes]
         self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
-        self.steps = steps_of_blocks(self.changes, most) if steps is None else list(steps)
-        self.windows = [step for _, step in self.steps]
+        self.grids = grids_of_blocks(self.changes, most) if grids is None else list(grids)
+        self.windows = [grid.step for grid in self.grids]
         is_noted = is_guarded(self.changes)
-        if is_noted and steps is None:
-            self.steps = list(map(self._noted_step, self.changes, self.steps, self.in_windows))
-        self.blocks = blocks_of(self.changes, self.steps)[:: separated.order or 1]
+        if is_noted and grids is None:
+            self.grids = list(map(self._noted_grid, self.changes, self.grids, self.in_windows))
+        self.blocks = blocks_of(self.changes, self.grids)[:: separated.order or 1]
         self.done: dict[Block, np.ndarray | None] = {}
         self.torn: dict[Block, Torn] = {}
         self.close = weakref.finalize(self, kept.close)
-        work = Work(self.changes, self.steps, self.blocks, self.order, not self.is_request)
+        work = Work(self.changes, self.grids, self.blocks, self.order, not self.is_request)
         self.guard = Guard(work) if is_noted else None
 
     @staticmethod
-    def _noted_step(change: Change, cut: tuple[int, int], in_windows: bool) -> tuple[int, int]:
+    def _noted_grid(change: Change, grid: Grid, in_windows: bool) -> Grid:
         """Return the blocks of a change that are noted in a journal.
 
         In a window they are shorter: what a block held is still in the core's own cache then.
         """
-        axis, step = cut
+        axis, step = grid.axis, grid.step
         shape = known_shape(change.target)
         chunk = max(change.source.chunk_shape, default=change.source.chunk_rows)
         is_in_chunks = chunk > 1  # of which each is written once
         if not shape or is_in_chunks or not (in_windows or change.where.is_box):
-            return cut
+            return grid
         size = max(1, step * (nbytes_of(change.target) or 0) // max(1, shape[axis]))
-        return axis, max(1, step * sizes.noted_bytes // max(size, sizes.noted_bytes))
+        return Grid(axis, max(1, step * sizes.noted_bytes // max(size, sizes.noted_bytes)))
 
     def run(self) -> None:
         """Do what is left to do; after a failure nothing is changed, or the error says what is."""
@@ -157,12 +157,10 @@ class Update:
             return
         groups: dict[Any, list[Block]] = {}
         for block in blocks:
-            start = 0 if block.cut is None else block.cut.start
-            key = (
-                block.cut
-                if self.is_request
-                else (block.number, start // self.windows[block.number])
-            )
+            cut, number = block.cut, block.number
+            key: Any = cut
+            if not self.is_request:
+                key = (number, cut.start // self.windows[number], cut.across) if cut else number
             groups.setdefault(key, []).append(block)
         run_blocks(
             lambda group: self._write_together(group, errors),
@@ -359,38 +357,41 @@ def _holds(part: Change, values: np.ndarray) -> bool:
     return found.tobytes() == values.tobytes()
 
 
-def steps_of_blocks(changes: Sequence[Change], most: int | None = None) -> list[tuple[int, int]]:
-    """Return along which axis each change is cut into blocks, and how long a block is.
+def grids_of_blocks(changes: Sequence[Change], most: int | None = None) -> list[Grid]:
+    """Return how each change is cut into blocks.
 
     With `most`, those of all changes are of the same rows, and of no more than so many.
     """
-    steps = [_step_of(change) for change in changes]
+    grids = list(map(_grid_of, changes))
     if most is None:
-        return steps
-    return [(0, min(most, *[step for along, step in steps if not along] or [most]))] * len(steps)
+        return grids
+    steps = [grid.step for grid in grids if not grid.axis]
+    return [Grid(0, min(most, *steps or [most]))] * len(grids)
 
 
-def blocks_of(changes: Sequence[Change], steps: Sequence[tuple[int, int]]) -> list[Block]:
+def blocks_of(changes: Sequence[Change], grids: Sequence[Grid]) -> list[Block]:
     """Return the blocks in which changes are carried out."""
     found = []
-    for number, (change, (axis, step)) in enumerate(zip(changes, steps, strict=True)):
+    for number, (change, grid) in enumerate(zip(changes, grids, strict=True)):
         shape = known_shape(change.target)
-        cuts = cuts_along(axis, shape[axis], step) if shape else []
+        cuts = cuts_of_grid(grid, shape) if shape else []
         found.extend(
             [Block(number, cut) for cut in cuts] if len(cuts) > 1 else [Block(number, None)]
         )
     return found
 
 
-def _step_of(change: Change) -> tuple[int, int]:
-    """Return along which axis a change is cut, and how long a block is."""
+def _grid_of(change: Change) -> Grid:
+    """Return how a change is cut into blocks; along several axes if its value allows that."""
     axis, size = change.source.slow_axis(change.where)
     is_file = change.source.path is not None
     # Other stores than files may hold a block several times while they write it.
     room = sizes.file_bytes if is_file else sizes.block_bytes
     if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
         size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
-    return axis, whole_chunks(change.source, change.where, axis, max(1, room // max(1, size)))
+    step = max(1, room // max(1, size))
+    grid = grid_of(change.source, change.where, axis, step)
+    return Grid(axis, step) if grid.across and is_made_by_rows(change.value) else grid
 
 
 def _is_loose(index: Index, axis: int) -> bool:
@@ -401,12 +402,17 @@ def _is_loose(index: Index, axis: int) -> bool:
 def _joined(cuts: Sequence[Cut | None]) -> Sequence[Cut | None]:
     """Return the cuts of a change, adjacent ones as one."""
     joined: list[Cut] = []
-    for cut in sorted({cut for cut in cuts if cut is not None}):
-        if joined and joined[-1].stop == cut.start:
+    for cut in sorted({cut for cut in cuts if cut is not None}, key=_along_axis):
+        if joined and joined[-1].stop == cut.start and joined[-1].across == cut.across:
             joined[-1] = joined[-1]._replace(stop=cut.stop)
         else:
             joined.append(cut)
     return joined or cuts
+
+
+def _along_axis(cut: Cut) -> tuple[Any, ...]:
+    """Return what sorts blocks such that adjacent ones follow each other."""
+    return cut.across, cut.start
 
 
 def _names_of(sources: Sequence[Source]) -> list[str]:
