@@ -179,7 +179,7 @@ class CsvTable(Table):
 
     reads_rows = True
     joins_groups = True
-    most_joined = 512
+    most_joined = 1024
 
     def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
         super().__init__(parser.file.name, found.starts)
