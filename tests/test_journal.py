@@ -25,7 +25,7 @@ import kills
 from children import python
 from dataview.index.sizes import sizes
 from dataview.sources import npy
-from dataview.write import journal, plans, raw_files, recovery
+from dataview.write import journal, journals, plans, raw_files, recovery
 
 HERE = pathlib.Path(__file__).parent
 SEARCHED = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
@@ -897,7 +897,7 @@ def test_the_folder_of_journals_may_vanish_before_anything_is_in_it(tmp_path, mo
     paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
     for path in paths:
         np.save(path, kills.numbers())
-    make, vanished = journal.Journals._make_folder, set()
+    make, vanished = journals.Journals._make_folder, set()
 
     def vanishing(self):
         make(self)
@@ -905,7 +905,7 @@ def test_the_folder_of_journals_may_vanish_before_anything_is_in_it(tmp_path, mo
             vanished.add(self.folder)
             os.rmdir(self.folder)
 
-    monkeypatch.setattr(journal.Journals, "_make_folder", vanishing)
+    monkeypatch.setattr(journals.Journals, "_make_folder", vanishing)
     a, b = (dv.open(path, "r+") for path in paths)
     with small():
         dv.View(a=a, b=b)._write((b * 1, a * 2))

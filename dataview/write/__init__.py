@@ -3,7 +3,7 @@
 from dataview.write.assignment import write
 from dataview.write.changes import check_writable, places_written
 from dataview.write.inplace import apply_in_place, apply_where, put_in_place
-from dataview.write.journal import Journals
+from dataview.write.journals import Journals
 from dataview.write.raw_files import lock
 from dataview.write.recovery import Recovery, journals_of, recovered
 from dataview.write.rows import apply_to_rows, write_rows, write_rows_of

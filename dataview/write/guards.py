@@ -25,7 +25,8 @@ from dataview.plan.node import Node
 from dataview.plan.places import place_of
 from dataview.sources import Grid, Source
 from dataview.write.changes import Block, Change
-from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, Journals, is_summed
+from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, is_summed
+from dataview.write.journals import Journals
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 
 KEPT_PART = 4

@@ -18,7 +18,8 @@ from dataview.index.sizes import sizes
 from dataview.plan.node import Node
 from dataview.sources import Source
 from dataview.write.changes import Change
-from dataview.write.journal import Journal, Journals
+from dataview.write.journal import Journal
+from dataview.write.journals import Journals
 from dataview.write.overlap import Separated
 from dataview.write.plans import Run
 from dataview.write.update import Update

@@ -27,10 +27,10 @@ from dataview.write.journal import (
     PUT_BACK,
     DamagedJournal,
     FoundJournal,
-    folder_of,
     is_running_here,
     is_summed,
 )
+from dataview.write.journals import folder_of
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
 from dataview.write.raw_files import checksum, lock, write_all

@@ -1,0 +1,184 @@
+"""The journals of the updates of a file, in a hidden folder beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import mmap
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+from dataview.sources import SETTLED_NS
+from dataview.write.journal import FoundJournal, Journal, is_running_here
+from dataview.write.raw_files import lock, unlock
+
+LONGEST_NAME = 240
+"""A longer name, in bytes, has a sum in its place: file systems take 255."""
+
+
+def folder_of(path: str) -> str:
+    """Return the folder for the journals of a file.
+
+    >>> folder_of("data/x.npy") == os.path.join("data", ".x.npy.journal")
+    True
+    """
+    folder, name = os.path.split(path)
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return os.path.join(folder, f".{name}.journal")
+
+
+class Journals:
+    """The journals of the updates of a file; one that is not in use is kept for the next update.
+
+    `syncs` says that each step is brought to the device, so that it outlives a loss of power.
+    """
+
+    def __init__(self, path: str, syncs: bool = False) -> None:
+        self.path, self.syncs = path, syncs
+        self.folder = folder_of(path)
+        self._idle: list[Journal] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._listed: tuple[int, list[str]] = -1, []
+        self.close = weakref.finalize(self, _remove, os.getpid(), self.folder, self._idle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Journals, (self.path, self.syncs)
+
+    def needs_none(self, place: int, nbytes: int) -> bool:
+        """Whether a write is one call within a page of a file, which the system does whole."""
+        return not self.syncs and place % mmap.PAGESIZE + nbytes <= mmap.PAGESIZE
+
+    def taken(self) -> Journal:
+        """Return a journal that is locked, to be given back after the update."""
+        with self._lock:
+            journal = self._idle.pop() if self._idle else None
+        if journal is None or journal.header.process != os.getpid():  # that is of the parent
+            return self._new()
+        lock(journal.handle, waits=True)
+        if os.fstat(journal.handle).st_nlink:
+            return journal
+        journal.close()  # somebody took it for one of a process that is gone
+        return self._new()
+
+    def _new(self) -> Journal:
+        while True:
+            name = f"{os.getpid()}-{id(self):x}-{next(self._numbers)}"
+            try:
+                self._make_folder()
+                journal = Journal(os.path.join(self.folder, name), self.syncs)
+            except FileNotFoundError:  # somebody removed the empty folder
+                continue
+            except FileExistsError:  # the same, or of a process that is gone and had this number
+                continue
+            except PermissionError as error:
+                raise PermissionError(
+                    error.errno,
+                    "an update of a file keeps a journal beside it, so that it is whole after a "
+                    "crash, and no file can be made there; open it with durable=False to update "
+                    "it without",
+                    self.folder,
+                ) from None
+            lock(journal.handle, waits=True)
+            if not os.fstat(journal.handle).st_nlink:  # somebody took it for a forgotten one
+                journal.close()
+                continue
+            if self.syncs:
+                sync_folder(self.folder)
+                sync_folder(os.path.dirname(self.folder))
+            return journal
+
+    def _make_folder(self) -> None:
+        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "it is in the place of the folder for journals; move it", self.folder
+            )
+        os.makedirs(self.folder, exist_ok=True)
+
+    def check_whole(self) -> None:
+        """Raise if an update by another process has stopped midway since the file was opened."""
+        for path in self._found():
+            if is_running_here(path):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                found = FoundJournal(path)
+                with contextlib.closing(found):
+                    if lock(found.handle, waits=False) and found.read() is not None:
+                        raise RuntimeError(
+                            f"{self.path} is torn: process {found.header.process} was killed while "
+                            "it updated it; open the file again, which finishes that, then write"
+                        )
+
+    def _found(self) -> list[str]:
+        """Return the journals of all processes; the folder is read if it may have changed."""
+        try:
+            changed = os.stat(self.folder).st_mtime_ns
+            known, paths = self._listed
+            if known != changed:
+                names = [name for name in os.listdir(self.folder) if "." not in name]
+                paths = [os.path.join(self.folder, name) for name in names]
+                # The next change of a folder that has just changed may leave its time the same.
+                is_settled = abs(time.time_ns() - changed) > SETTLED_NS
+                self._listed = changed if is_settled else -1, paths
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return paths
+
+    def announce(self) -> None:
+        """Have a journal with nothing in it, which says who has the file open if that is killed."""
+        self.give_back(self.taken())
+
+    def link(self, journal: str) -> str:
+        """Say in a file of this folder that a journal elsewhere is of this file, too."""
+        with self._lock:
+            number = next(self._numbers)
+        name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
+        while True:
+            try:
+                self._make_folder()
+                with open(f"{name}.new", "w", encoding="utf-8") as file:
+                    file.write(os.path.relpath(journal, self.folder))
+            except (FileNotFoundError, FileExistsError):  # somebody removed the empty folder
+                continue
+            os.replace(f"{name}.new", name)
+            return name
+
+    def give_back(self, journal: Journal) -> None:
+        """Keep a journal whose update has ended, for the next one."""
+        unlock(journal.handle)
+        with self._lock:
+            if not self._idle and self.close.alive:
+                self._idle.append(journal)
+                return
+        _remove(os.getpid(), self.folder, [journal])
+
+
+def _remove(owner: int, folder: str, journals: list[Journal]) -> None:
+    """Remove journals that nothing is in, and the folder with the last of them."""
+    while journals:
+        journal = journals.pop()
+        if os.getpid() == owner:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(journal.path)
+        journal.close()
+    if os.getpid() == owner and os.access(folder, os.F_OK):
+        with contextlib.suppress(OSError):  # it is gone, or others have journals there
+            os.rmdir(folder)
+
+
+def sync_folder(path: str) -> None:
+    """Bring the names in a folder to the device, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
