@@ -383,7 +383,7 @@ def test_who_had_a_torn_file_open_may_not_write_it(tmp_path):
     with small():
         d = dv.open(path, "r+")
         d += 0
-        process = python("-c", KILLED, path, "finish", PYTHONPATH=SEARCHED)
+        process = python("-c", KILLED, path, "finish", 1, PYTHONPATH=SEARCHED)
         assert process.returncode == -signal.SIGKILL
         with pytest.raises(RuntimeError, match="was killed while it updated"):
             d[...] = 7
