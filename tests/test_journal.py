@@ -67,6 +67,25 @@ def test_each_step_is_on_the_device_before_the_next_one_if_power_may_fail(tmp_pa
         assert handle in synced, (name, events[write : following + 1])
 
 
+def test_recovery_brings_each_step_to_the_device_if_power_may_fail(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    program = KILLED.replace('"r+")', '"r+", durable="power")')
+    process = python("-c", program, path, "finish", 3, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    events = []
+    for name in ("pwrite", "pwritev", "fsync"):
+        monkeypatch.setattr(os, name, noting(events, name, getattr(os, name)))
+    told = pytest.warns(RuntimeWarning, match="was finished")
+    with small(), ThreadPoolExecutor(1) as pool, dv.executor(pool), told:
+        dv.open(path)._close()
+    assert len(events) > 40
+    written = set()
+    for name, handle in events:  # nothing is written before what was written elsewhere is safe
+        written = written - {handle} if name == "fsync" else written | {handle}
+        assert len(written) < 2
+    assert not written
+
+
 def noting(events, name, function):
     def noted(handle, *args):
         events.append((name, os.fstat(handle).st_ino))

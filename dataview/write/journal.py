@@ -30,7 +30,7 @@ IDLE, FINISH, UNDO, PUT_BACK = range(4)
 """What is to be done after a crash: nothing, the rest of the update, or to put back what was: the
 blocks of a plan, or one run of bytes, which stands where other updates have their plan."""
 
-_HEADER = struct.Struct("<16sIIQQQII")  # the magic and the version, and then those of `Header`
+_HEADER = struct.Struct("<16sIIQQQIIB")  # the magic and the version, and then those of `Header`
 _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
 _SUM = struct.Struct("<I")
 _BLOCK_SUM = struct.Struct("<Q")
@@ -57,7 +57,10 @@ class DamagedJournal(ValueError):
 
 
 class Header(NamedTuple):
-    """What a journal begins with: what is to be done after a crash, whose it is, and its layout."""
+    """What a journal begins with: what is to be done after a crash, whose it is, and its layout.
+
+    `syncs` is 1 if each step is brought to the device, in recovery as well.
+    """
 
     way: int
     process: int
@@ -65,6 +68,7 @@ class Header(NamedTuple):
     plan_sum: int
     blocks: int
     pages_of_slot: int
+    syncs: int = 0
 
     @property
     def sums(self) -> int:
@@ -157,7 +161,7 @@ class Journal:
         With `old`, what all blocks hold, nothing is left to be told until the update ends.
         """
         pages = _aligned(START + largest, PAGE) // PAGE
-        self.header = Header(way, os.getpid(), len(plan), checksum(plan), blocks, pages)
+        self.header = Header(way, os.getpid(), len(plan), checksum(plan), blocks, pages, self.syncs)
         self._no_slots()
         if old:
             self._put(self._record(plan, old), START)
@@ -177,7 +181,7 @@ class Journal:
 
     def begin_run(self, run: bytes) -> None:
         """Say that one run of bytes is about to be changed; `run` has what they are, and where."""
-        self.header = Header(PUT_BACK, os.getpid(), len(run), checksum(run), 1, 1)
+        self.header = Header(PUT_BACK, os.getpid(), len(run), checksum(run), 1, 1, self.syncs)
         self._put(run, START)
         self._sync()
         self._put(self.header.packed(), 0)
@@ -345,6 +349,7 @@ class FoundJournal(Journal):
         """Return the plan of the update that a journal tells of, None if there is none."""
         found = _read_header(self.handle, self.path)
         self.header = Header(IDLE, 0, 0, 0, 0, 0) if found is None else found
+        self.syncs = bool(self.header.syncs)
         if self.header.way == IDLE:
             return None
         plan = pread(self.handle, self.header.plan_bytes, START)
