@@ -193,6 +193,18 @@ def test_a_view_in_a_sample_is_what_it_was_when_the_sample_was_made():
     assert [sample.x()[0] for sample in list(dv.View(states))] == [0, 10, 20]
 
 
+def test_members_are_read_alike_whichever_is_asked_for_first():
+    made = dv.View(lambda i: table().a[i], _length=6)._probe()
+    both = dv.evaluate(made._notna(), made * 1)
+    assert both[0].tolist() == GAPS and both[1][[0, 2]].tolist() == [1, 3]
+
+
+def test_a_sample_that_lacks_a_field_is_named():
+    made = dv.View(lambda i: {"a": 1} if i else {"a": 1, "b": 2}, _length=3)._probe()
+    with pytest.raises(dv.FieldError, match=r"sample 1, field 'b': no field 'b' .* fields are: a"):
+        made.b()
+
+
 def test_mapped_rows_of_samples_have_their_gaps():
     made = dv.View(lambda i: {"a": table().a[i]}, _length=6)._probe()
     twice = made._map(lambda row: {"twice": row.a * 2})._probe()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from dataview.compute import evaluate, without_mask
-from dataview.errors import RaggedError, UndeclaredError, error_at, shape_text
+from dataview.errors import RaggedError, UndeclaredError, error_at, shape_text, unknown_field
 from dataview.index import (
     Index,
     compose,
@@ -170,7 +170,8 @@ class NumberedSamples(Sampled):
         made = self
         if isinstance(sample, Record) and masks_in(sample.fields):
             made = self.replaced(to_node=_Masked(self.to_node, sample), origin=object())
-        return self.rows_of(_made_source(made, sample, bytes_of(sample)))
+        read = _Members(frozenset(_paths_with_gaps(sample)))
+        return self.rows_of(_made_source(made, sample, read, bytes_of(sample)))
 
     def remembered(self) -> AbstractContextManager[None]:
         """Return the context in which a sample of a loop is made, or has been."""
@@ -381,33 +382,32 @@ def lengths_unknown(extents: Extents | None) -> Exception:
 
 
 def _made_source(
-    node: NumberedSamples, sample: Node, size: int, path: tuple[str, ...] = ()
+    node: NumberedSamples, sample: Node, read: _Members, size: int, path: tuple[str, ...] = ()
 ) -> Node:
     """Return the node of all samples that are like this one, of `size`; one source per member."""
     if isinstance(sample, Record):
         named = {
-            name: _made_source(node, field(sample, name), size, (*path, name))
+            name: _made_source(node, field(sample, name), read, size, (*path, name))
             for name in sample.fields
         }
         found = record(named, 1)
         return found.replaced(fields=knowing(found.fields), meta=sample.meta)
     if isinstance(sample, AnyLength):
         return RaggedSamples(node, path, sample)
-    member = _member_with_gaps if sample.has_gaps else _member
-    whole = _source_of_member(node, path, member, sample, size).replaced(meta=sample.meta)
+    whole = _source_of_member(node, sample, read, size, path).replaced(meta=sample.meta)
     if not sample.has_gaps:
         return whole
-    path, present = (*path, PRESENT), present_or_all(sample)
-    return with_mask(whole, _source_of_member(node, path, _member, present, size))
+    present = present_or_all(sample)
+    return with_mask(whole, _source_of_member(node, present, read, size, (*path, PRESENT)))
 
 
 def _source_of_member(
-    node: NumberedSamples, path: tuple[str, ...], member: Any, like: Node, size: int
+    node: NumberedSamples, like: Node, read: _Members, size: int, path: tuple[str, ...]
 ) -> Node:
     """Return the node of one member of all samples."""
     shape, dtype = (node.total, *known_shape(like)), known_dtype(like)
-    facts = path, member, _members_read, node.deterministic, size
-    return stored(FunctionSource(node.sample, shape, dtype, *facts, node.ahead))
+    how = node.deterministic, size, node.ahead
+    return stored(FunctionSource(node.sample, shape, dtype, path, read, _members_read, *how))
 
 
 _NO_MASK = (
@@ -416,17 +416,29 @@ _NO_MASK = (
 )
 
 
-def _member(sample: Node, path: tuple[str, ...]) -> np.ndarray:
-    """Return one member of a sample, of which nothing is missing or the values tell it."""
-    part = part_at(sample, path)
-    if part.has_gaps and not isinstance(part, Record):
-        part = without_mask(part, known_dtype(part), _NO_MASK)
-    return evaluate(part)
+class _Members(NamedTuple):
+    """Reads a member of a sample; of some members, by their paths, another one tells the gaps."""
+
+    with_gaps: frozenset[tuple[str, ...]]
+
+    def __call__(self, sample: Node, path: tuple[str, ...]) -> np.ndarray:
+        """Return the data of a member."""
+        try:
+            part = part_at(sample, path)
+        except KeyError:
+            raise unknown_field(".".join(path), sample.fields, "this sample") from None
+        if part.has_gaps and path not in self.with_gaps and not isinstance(part, Record):
+            part = without_mask(part, known_dtype(part), _NO_MASK)
+        return evaluate(part)
 
 
-def _member_with_gaps(sample: Node, path: tuple[str, ...]) -> np.ndarray:
-    """Return one member of a sample, of which another one tells the gaps."""
-    return evaluate(at_path(sample, path))
+def _paths_with_gaps(sample: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths to the arrays of a sample that lack something."""
+    if isinstance(sample, Record):
+        for name in sample.fields:
+            yield from _paths_with_gaps(field(sample, name), (*path, name))
+    elif sample.has_gaps:
+        yield path
 
 
 class _Masked(NamedTuple):

@@ -19,6 +19,12 @@ def _alone(numbers: Sequence[int]) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
+def _where(number: int, members: tuple[str, ...]) -> str:
+    """Return which sample an error is about, and which field of it if that has a name."""
+    named = f", field {'.'.join(members)!r}" if members else ""
+    return f"sample {number}{named}"
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class FunctionSource(Source):
     """Row i is a part of `sample(i)`, by the names of members; each sample is made once.
@@ -60,15 +66,20 @@ class FunctionSource(Source):
         try:
             check_like(values, self.shape[1:], self.dtype)
         except (TypeError, ValueError) as error:
-            named = f", field {'.'.join(self.members)!r}" if self.members else ""
-            raise error_at(error, f"sample {number}{named}") from error
+            raise error_at(error, _where(number, self.members)) from error
         return values
 
     def _made(self, number: int, memo: Memo) -> dict[tuple[str, ...], np.ndarray]:
         """Return the members of a sample that an evaluation reads."""
         sample = self.sample(number)
         wanted = {self.members, *self.members_read(self.sample, memo)}
-        return {members: self.read_sample(sample, members) for members in wanted}
+        found = {}
+        for members in wanted:
+            try:
+                found[members] = self.read_sample(sample, members)
+            except (TypeError, ValueError, LookupError) as error:
+                raise error_at(error, _where(number, members)) from error
+        return found
 
     @property
     def maker(self) -> Callable[[int], Any]:
