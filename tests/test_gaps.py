@@ -1,6 +1,7 @@
 """Gaps of columns count as missing in every question, as those of pandas' nullable columns do."""
 
 import datetime
+import decimal
 import itertools
 import pickle
 import sqlite3
@@ -634,6 +635,15 @@ def test_streams_have_gaps(tmp_path):
     for batches in (d._minibatches(4), d._loader(batch_size=4)):
         found = [(batch.qty < 5)().tolist() for batch in batches]
         assert found == [[True, False, True, True], [False, True]]
+
+
+def test_the_median_of_decimals_leaves_gaps_out():
+    some = [decimal.Decimal(n) for n in (3, 1, 8)]
+    d = dv.View(pa.table({"v": pa.array([some[0], None, *some[1:]])}))
+    for statistic in (d.v._median, d.v._nanmedian, dv.View(d.v())._nanmedian):
+        assert statistic()() == decimal.Decimal(3)
+    with pytest.warns(RuntimeWarning, match="All-NaN slice"):
+        assert np.isnan(d.v[1:2]._median()())
 
 
 def test_what_is_missing_is_one_value_whatever_was_computed_there():

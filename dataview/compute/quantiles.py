@@ -24,6 +24,7 @@ from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, shape_for_rows, size_of
 from dataview.plan.node import Evaluate, Node, Shape
+from dataview.plan.operations import is_present
 
 DIGITS = (8, 16)
 """How many bits of the keys one pass counts by, at least and at most."""
@@ -381,11 +382,24 @@ def quantiles_by_group(ordered: np.ndarray, counts: np.ndarray, q: Any, method: 
 
 def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     """Return the quantiles of objects, which NumPy finds by their own order and arithmetic."""
-    if request.method == MEDIAN:
-        median = np.nanmedian if request.without_missing else np.median
-        return np.asarray(median(array, axis=axes), object)
-    quantile: Any = np.nanquantile if request.without_missing else np.quantile
-    return np.asarray(quantile(array, request.q, axis=axes, method=request.method), object)
+    method: Any = request.method
+
+    def found(array: np.ndarray, axes: Axes) -> Any:
+        if method == MEDIAN:
+            return np.median(array, axis=axes)
+        return np.quantile(array, request.q, axis=axes, method=method)
+
+    if not request.without_missing:
+        return np.asarray(found(array, axes), object)
+    lines = _as_columns(array, axes)
+    out = np.full((*np.shape(request.q), lines.shape[1]), np.nan, object)
+    for number, line in enumerate(lines.T):
+        known = line[is_present(line)]
+        if known.size:
+            out[..., number] = found(known, (0,))
+        else:
+            warn("All-NaN slice encountered")
+    return out
 
 
 def _as_columns(array: np.ndarray, axes: Axes) -> np.ndarray:

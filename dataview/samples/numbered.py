@@ -406,8 +406,8 @@ def _source_of_member(
 ) -> Node:
     """Return the node of one member of all samples."""
     shape, dtype = (node.total, *known_shape(like)), known_dtype(like)
-    how = node.deterministic, size, node.ahead
-    return stored(FunctionSource(node.sample, shape, dtype, path, read, _members_read, *how))
+    how: Any = read, _members_read, node.deterministic, size, node.ahead
+    return stored(FunctionSource(node.sample, shape, dtype, path, *how))
 
 
 _NO_MASK = (
