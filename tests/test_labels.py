@@ -1292,6 +1292,17 @@ def test_labels_that_are_found_are_compared():
     assert (codes == 1)().tolist() == [True, False, False, True]
 
 
+def test_labels_that_are_not_found_yet_are_read_when_the_comparison_is():
+    count = Counting(np.array(["b", "a", "c", "b"]).__getitem__)
+    codes = dv.View(label=count.probed(4)).label._codes()
+    are_b, are_x = codes == "b", codes == "x"
+    assert count.asked == []
+    assert are_b().tolist() == [True, False, False, True]
+    with pytest.raises(ValueError, match=r"no label 'x'\. The labels are: 'a', 'b', 'c'"):
+        are_x()
+    assert "== 'b'" in repr(dv.View(["b", "a"])._codes() == "b")
+
+
 def test_a_label_that_codes_do_not_have_is_told():
     d = known()
     for compare in (lambda v: v == "brid", lambda v: v != "brid", lambda v: np.equal(v, "brid")):

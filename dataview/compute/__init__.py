@@ -18,7 +18,7 @@ from dataview.compute.photographs import (
     waiting_at,
 )
 from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
-from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_by_group, sampled_rows
+from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_by_group
 from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype
 from dataview.compute.requests import (
     as_tuples,
@@ -69,7 +69,7 @@ __all__ = [
     "parts_of", "passes_before", "place_of", "quantile_dtype", "quantiles_by_group",
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
-    "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "sampled_rows", "settle",
+    "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "settle",
     "shares_memory", "table_of", "waiting_at", "way_of",
     "without_mask",
 ]  # fmt: skip

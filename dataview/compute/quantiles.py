@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from dataview.compute.executors import run_blocks
 from dataview.compute.ways import Cut, cuts_along
 from dataview.errors import warn
-from dataview.index import axis_index, numbers_map
+from dataview.index import axis_index, numbers_map, sampled_rows
 from dataview.index.progress import at_work
 from dataview.index.sizes import sizes
 from dataview.plan.build import select
@@ -75,19 +76,6 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     with at_work("quantiles", nbytes):
         found = _quantiles(node.node, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
-
-
-def sampled_rows(count: int, wanted: int) -> np.ndarray:
-    """Return the ascending numbers of `wanted` rows of so many: a random one of each equal part.
-
-    >>> rows = sampled_rows(1000, 10)
-    >>> len(rows), (rows // 100).tolist() == list(range(10))
-    (10, True)
-    """
-    if wanted >= count:
-        return np.arange(count)
-    starts = np.arange(wanted + 1) * count // wanted
-    return np.random.default_rng(0).integers(starts[:-1], starts[1:])
 
 
 def rows_at(node: Node, numbers: np.ndarray, axis: int = 0) -> Node:
@@ -382,21 +370,16 @@ def quantiles_by_group(ordered: np.ndarray, counts: np.ndarray, q: Any, method: 
 
 def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     """Return the quantiles of objects, which NumPy finds by their own order and arithmetic."""
-    method: Any = request.method
-
-    def found(array: np.ndarray, axes: Axes) -> Any:
-        if method == MEDIAN:
-            return np.median(array, axis=axes)
-        return np.quantile(array, request.q, axis=axes, method=method)
-
+    quantile: Any = partial(np.quantile, q=request.q, method=request.method)
+    find = np.median if request.method == MEDIAN else quantile
     if not request.without_missing:
-        return np.asarray(found(array, axes), object)
+        return np.asarray(find(array, axis=axes), object)
     lines = _as_columns(array, axes)
     out = np.full((*np.shape(request.q), lines.shape[1]), np.nan, object)
     for number, line in enumerate(lines.T):
         known = line[is_present(line)]
         if known.size:
-            out[..., number] = found(known, (0,))
+            out[..., number] = find(known)
         else:
             warn("All-NaN slice encountered")
     return out

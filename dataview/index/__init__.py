@@ -53,6 +53,7 @@ from dataview.index.rows import (
     rows_at,
     rows_index,
     rows_then,
+    sampled_rows,
     with_a_run,
 )
 
@@ -62,6 +63,7 @@ __all__ = [
     "block_index", "boxed", "broadcast_shapes", "compose", "extend", "extent", "gather",
     "identity", "in_a_run", "is_endless", "is_identity", "is_integer", "leading", "numbers_map",
     "numbers_of", "parse", "plain_index", "positions", "renamed", "renumbered", "row_key",
-    "rows_at", "rows_index", "rows_then", "shares_axes", "shifted", "whole_axes", "with_a_run",
+    "rows_at", "rows_index", "rows_then", "sampled_rows", "shares_axes", "shifted", "whole_axes",
+    "with_a_run",
     "without_names", "words",
 ]  # fmt: skip

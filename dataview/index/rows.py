@@ -224,3 +224,16 @@ def _on_line(rows: Rows, offset: int, stride: int) -> Rows:
     if stride != 1:
         rows = rows * stride
     return rows + offset if offset else rows
+
+
+def sampled_rows(count: int, wanted: int) -> np.ndarray:
+    """Return the ascending numbers of `wanted` rows of so many: a random one of each equal part.
+
+    >>> rows = sampled_rows(1000, 10)
+    >>> len(rows), (rows // 100).tolist() == list(range(10))
+    (10, True)
+    """
+    if wanted >= count:
+        return np.arange(count)
+    starts = np.arange(wanted + 1) * count // wanted
+    return np.random.default_rng(0).integers(starts[:-1], starts[1:])

@@ -133,12 +133,16 @@ class RowNumbers(Photograph):
 
 @dataclass(slots=True, eq=False, repr=False)
 class PhotographSource(Source):
-    """What a photograph found, as data that are read when they are needed."""
+    """What a photograph found, as data that are read when they are needed.
+
+    Of one value that `stands_for` another, formulas show that one.
+    """
 
     photograph: Photograph
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     name: str | None = None
+    stands_for: np.ndarray | None = None
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return part of what was found."""

@@ -21,10 +21,10 @@ from dataview.compute import (
     making_together,
     rows_of_request,
     run_in_windows,
-    sampled_rows,
     settle,
 )
 from dataview.errors import StreamError, UndeclaredError
+from dataview.index import sampled_rows
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Attached, Fields, Window

@@ -33,6 +33,7 @@ from dataview.plan.operations import (
     is_cast,
     operation_of,
 )
+from dataview.plan.photographs import PhotographSource
 from dataview.plan.walk import below
 from dataview.show.cells import line_of
 from dataview.show.values import Ends
@@ -256,6 +257,12 @@ def step_term(node: Node, terms: Sequence[Term]) -> Term:
     return RULES[type(node)].write(node, terms or [("…", ATOM)])
 
 
+def _constant_of(node: Node) -> np.ndarray | None:
+    """Return the value that a formula shows, None if it is not known without reading."""
+    source = node.source if isinstance(node, Stored) else None
+    return source.stands_for if isinstance(source, PhotographSource) else memory_of(node)
+
+
 def _data_term(node: Node) -> Term:
     if node.label is None:
         whole = node.node if isinstance(node, Select) else node
@@ -263,7 +270,7 @@ def _data_term(node: Node) -> Term:
             return _mapped_term(node, whole)
         if whole.label is not None and isinstance(node, Select):
             return _part(node, [_data_term(whole)])
-        constant = memory_of(node) if node.extents == () else None
+        constant = _constant_of(node) if node.extents == () else None
         if constant is not None and constant.dtype.kind in "biufcmMSU":
             return _signed(line_of(Ends(constant)))
         return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM

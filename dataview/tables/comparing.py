@@ -13,6 +13,7 @@ from dataview.plan.build import keyed, stored
 from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
+from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
 from dataview.tables.labels import Labels, decoded, labels_of
@@ -112,11 +113,34 @@ def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
         return codes, other
     known = labels_of(codes)
     assert known is not None
+    if not known.is_listed and not is_number:
+        code = PhotographSource(_Code(codes, label), (), np.dtype(np.intp), None, np.asarray(label))
+        return codes, stored(code, False)
     labels = known.list()
     found = [code for code, own in enumerate(labels) if own == label]
     if not found:
         raise _no_label(codes, label, labels)
     return (codes, found[0]) if len(found) == 1 else (_in_labels(codes), other)
+
+
+class _Code(Photograph):
+    """The code of a label among labels that are not read before they are needed."""
+
+    __slots__ = ("label",)
+    about = "a label"
+
+    def __init__(self, codes: Node, label: Any) -> None:
+        super().__init__(codes)
+        self.label = label
+
+    def find(self, node: Node) -> np.ndarray:
+        """Return the code of the label, or raise."""
+        known = labels_of(node)
+        assert known is not None
+        labels = known.list()
+        if self.label not in labels:
+            raise _no_label(node, self.label, labels)
+        return np.array(labels.index(self.label))
 
 
 def _in_labels(codes: Node) -> Node:
