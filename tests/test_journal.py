@@ -137,20 +137,21 @@ def made(folder, rows=3000):
 
 
 KILLED = """
-import os, sys
+import os, sys, threading
 import dataview as dv
 from dataview.index.sizes import sizes
 from dataview.sources import npy
 from dataview.write import guards
 import kills
 
-counted, after = [], guards.Guard.after
+counted, after, marking = [], guards.Guard.after, threading.Lock()
 
 def until(self, *args):
-    counted.append(args)
-    if len(counted) == int(sys.argv[3]):
-        os.kill(os.getpid(), 9)
-    after(self, *args)
+    with marking:  # the blocks that were counted are marked when the process is killed
+        counted.append(args)
+        if len(counted) == int(sys.argv[3]):
+            os.kill(os.getpid(), 9)
+        after(self, *args)
 
 def torn(file, data, place):
     os.pwrite(file.fileno(), memoryview(data).cast("B")[:data.nbytes // 2], place)
@@ -243,19 +244,21 @@ def test_a_journal_can_be_forgotten(tmp_path):
         dv.recover(path, "undo")
 
 
-HEADER = struct.calcsize("<16sIIQQQII")
+LAYOUT = "<16sIIQQQIIB"
+HEADER = struct.calcsize(LAYOUT)
 
 
 def with_header(data, **changes):
     """Return a journal with parts of its header changed, and the sum that fits."""
     names = ("magic", "version", "way", "process", "plan_bytes", "plan_sum", "blocks", "pages")
-    parts = dict(zip(names, struct.unpack("<16sIIQQQII", data[:HEADER]), strict=True))
-    packed = struct.pack("<16sIIQQQII", *{**parts, **changes}.values())
+    names += ("syncs",)
+    parts = dict(zip(names, struct.unpack(LAYOUT, data[:HEADER]), strict=True))
+    packed = struct.pack(LAYOUT, *{**parts, **changes}.values())
     return packed + struct.pack("<I", zlib.crc32(packed)) + data[HEADER + 4 :]
 
 
 def with_plan(data, plan):
-    start = struct.unpack("<16sIIQQQII", data[:HEADER])
+    start = struct.unpack(LAYOUT, data[:HEADER])
     changed = data[: journal.START] + plan + data[journal.START + start[4] :]
     return with_header(changed, plan_bytes=len(plan), plan_sum=raw_files.checksum(plan))
 
@@ -350,7 +353,7 @@ RUN = struct.calcsize("<QQQQHH")
 
 def with_run(data, **changes):
     """Return the journal of a run with parts of it changed, and the sums that fit."""
-    size = struct.unpack("<16sIIQQQII", data[:HEADER])[4]
+    size = struct.unpack(LAYOUT, data[:HEADER])[4]
     run = plans.Run.unpacked(data[journal.START : journal.START + size])
     return with_plan(data, run._replace(**changes).packed())
 
@@ -443,7 +446,7 @@ def test_a_journal_that_was_made_for_another_file_is_refused(tmp_path):
     data = found.read_bytes()
     (tmp_path / "other").mkdir()
     other = made(tmp_path / "other")
-    start = struct.unpack("<16sIIQQQII", data[:HEADER])
+    start = struct.unpack(LAYOUT, data[:HEADER])
     plan = plans.unpacked(data[journal.START : journal.START + start[4]])
     there = plans.File(os.path.join("other", "x.npy"), other.stat().st_ino, other.stat().st_size)
     found.write_bytes(with_plan(data, plan._replace(files=(there,)).packed()))

@@ -319,6 +319,7 @@ def test_records_are_nested_as_deep_as_one_likes():
         assert_same(inner.x(), expected)
 
 
+@pytest.mark.filterwarnings("ignore:30 and more statistics or products")
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_its_time_grows_as_its_length(name):
     """Count calls of the interpreter, which do not depend on the load of the machine."""
