@@ -7,6 +7,7 @@ and after a crash they are put back by position.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -32,14 +33,7 @@ def is_one_run(changes: Sequence[Change]) -> bool:
     source, where = changes[0].source, changes[0].where
     if source.memory is not None or source.run_at(where) is None:
         return False
-    return _nbytes(changes[0]) <= sizes.recorded_bytes
-
-
-def _nbytes(change: Change) -> int:
-    size = change.source.dtype.itemsize
-    for length in change.where.shape:
-        size *= length
-    return size
+    return source.dtype.itemsize * math.prod(where.shape) <= sizes.recorded_bytes
 
 
 def write_one_run(change: Change) -> None:
