@@ -51,6 +51,7 @@ def settled(folder, before, seconds=5):
     until = time.monotonic() + seconds
     while (loaders() or held(folder) - before) and time.monotonic() < until:
         time.sleep(0.002)
+        gc.collect()  # errors of threads that have ended since know themselves
     return {one.name for one in loaders()}, {link for _, link in held(folder) - before}
 
 

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import dataview as dv
 from children import python
 from dataview.index.sizes import sizes
-from dataview.sources import new_files
+from dataview.sources import new_files, npy
 from dataview.write import overlap, update
 from oracle import assert_same, examples
 from stores import LeastWritable, no_file_beyond
@@ -194,7 +194,8 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(
     name, budget, kind, tmp_path, monkeypatch
 ):
     expected = eagerly(name)
-    ways = {name: getattr(update.Update, name) for name in ("_write", "_change")}
+    owners = {"_write": update.Update, "_change": update.Update, "write_run": npy.NpySource}
+    ways = {way: getattr(owner, way) for way, owner in owners.items()}
     for error, when in [(KeyboardInterrupt, "before"), (Stop, "after")]:
         for number in itertools.count():
             counted = itertools.count()
@@ -210,10 +211,8 @@ def test_a_write_stopped_at_any_block_is_undone_or_resumed(
             data = Data(kind, tmp_path)
             before = data.now()
             with sizes.set(**SMALL, undo_bytes=budget):
-                for way in ways:
-                    monkeypatch.setattr(
-                        update.Update, way, functools.partialmethod(stopped, way=way)
-                    )
+                for way, owner in owners.items():
+                    monkeypatch.setattr(owner, way, functools.partialmethod(stopped, way=way))
                 try:
                     WRITES[name](*data.views)
                 except (error, dv.PartialWriteError) as caught:
