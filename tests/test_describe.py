@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from children import printed
 from counting import Rows
-from dataview.compute import sampled_rows
+from dataview.index import sampled_rows
 from dataview.index.sizes import sizes
 from dataview.show import page
 from oracle import examples, fill
