@@ -467,6 +467,17 @@ OBJECTS = {
 }
 
 
+def object_quantile(a, kind, axis, **q):
+    """What NumPy finds among the objects that are there; its own nanmedian compares None."""
+    find = partial(getattr(np, kind.removeprefix("nan")), **q)
+    if not kind.startswith("nan") or all(x is not None and x == x for x in a.flat):
+        return find(a, axis=axis)
+    lines = [a.ravel()] if axis in (None, (0, 1)) else list(np.moveaxis(a, axis, -1))
+    known = [np.array([x for x in line if x is not None and x == x], object) for line in lines]
+    found = [find(x) if x.size else np.full(np.shape(q.get("q")), np.nan) for x in known]
+    return found[0] if len(lines) == 1 else np.stack([np.asarray(f, object) for f in found], -1)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("kind", ["median", "nanmedian", "quantile", "nanquantile"])
 @pytest.mark.parametrize("name", OBJECTS)
@@ -475,11 +486,15 @@ def test_medians_and_quantiles_of_objects_are_numpys(name, kind, axis):
     a = np.stack([a, a[::-1], a], axis=1)
     for q in [{}] if kind.endswith("median") else [{"q": 0.5}, {"q": [0, 1]}, {"q": 1}]:
         with silence():
-            expected, refusal = attempt(partial(getattr(np, kind), axis=axis, **q), a)
+            expected, refusal = attempt(partial(object_quantile, kind=kind, axis=axis, **q), a)
             view = getattr(dv.View(a), f"_{kind}")(axis=axis, **q)
             found, error = attempt(dv.View.__call__, view)
         assert type(error) is type(refusal), (error, refusal)
-        assert repr(np.asarray(found, object)) == repr(np.asarray(expected, object))
+        if kind.startswith("nan"):
+            assert np.shape(found) == np.shape(expected)
+            assert list(map(str, np.ravel(found))) == list(map(str, np.ravel(expected)))
+        else:
+            assert repr(np.asarray(found, object)) == repr(np.asarray(expected, object))
 
 
 @pytest.mark.parametrize("method", ["linear", "lower", "nearest", "midpoint", "hazen"])

@@ -372,14 +372,15 @@ def _of_objects(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
     """Return the quantiles of objects, which NumPy finds by their own order and arithmetic."""
     quantile: Any = partial(np.quantile, q=request.q, method=request.method)
     find = np.median if request.method == MEDIAN else quantile
-    if not request.without_missing:
+    present = is_present(array)
+    if not request.without_missing or present.all():
         return np.asarray(find(array, axis=axes), object)
-    lines = _as_columns(array, axes)
+    lines, present = _as_columns(array, axes), _as_columns(present, axes)
     out = np.full((*np.shape(request.q), lines.shape[1]), np.nan, object)
-    for number, line in enumerate(lines.T):
-        known = line[is_present(line)]
+    for number in range(lines.shape[1]):
+        known = lines[present[:, number], number]
         if known.size:
-            out[..., number] = find(known)
+            out[..., number] = find(known[:, None], axis=0)[..., 0]
         else:
             warn("All-NaN slice encountered")
     return out
