@@ -28,9 +28,6 @@ from dataview.samples.collecting import longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
 
-MOST_LOOKED_AT = 1 << 20
-"""Of a part with more elements, it is not looked at whether any is missing."""
-
 Build = Callable[[Node], Node]
 """Makes a statistic of rows whose lengths are known; it can be pickled."""
 
