@@ -288,6 +288,19 @@ def test_a_lambda_goes_to_processes():
 
 
 @pytest.mark.usefixtures("tidy")
+def test_a_loader_that_is_let_go_ends_its_workers_though_a_lambda_was_sent():
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in dataset(4)._loader(2, transform=lambda s: s.y, workers=1, kind="process"):
+            pass
+        left = [one.name for one in threading.enumerate() if one.name == "dataview-loader"]
+    finally:
+        gc.enable()
+    assert not left
+
+
+@pytest.mark.usefixtures("tidy")
 def test_without_cloudpickle_a_lambda_is_refused_with_two_ways_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with (

@@ -84,14 +84,15 @@ def _pickled(value: Any) -> tuple[bytes, list[memoryview], list[tuple[int, int]]
     cloudpickle sends what they are.
     """
     buffers: list[pickle.PickleBuffer] = []
-    refused: Exception | None = None
     try:
         text = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    except _UNSENDABLE as error:
-        refused = error
-    if refused is not None or (b"__main__" in text and not _has_script()):
+    except _UNSENDABLE as refused:  # which is not kept: it knows the frames of all that called
         buffers.clear()
         text = _by_value(value, buffers, refused)
+    else:
+        if b"__main__" in text and not _has_script():
+            buffers.clear()
+            text = _by_value(value, buffers, None)
     views = [buffer.raw() for buffer in buffers]
     offsets = itertools.accumulate((-(-v.nbytes // _ALIGN) * _ALIGN for v in views), initial=0)
     return text, views, [(at, view.nbytes) for at, view in zip(offsets, views, strict=False)]
