@@ -169,3 +169,94 @@ def test_a_computed_stream_is_loaded_filtered_and_computed_again():
     for _ in range(2000):
         chain = chain + 1
     assert_same(chain[:2](), X[:2] * 2 + 2000)
+
+
+# -------------------- fields chosen and named --------------------
+
+
+def samples_of_words():
+    return ({"x": np.arange(2) + n, "y": n, "words": [n] * n} for n in range(4))
+
+
+@pytest.mark.parametrize(
+    ("arrange", "fields"),
+    [
+        (lambda s: s._select("words", "y"), {"words": "words", "y": "y"}),
+        (lambda s: s[["words", "y"]], {"words": "words", "y": "y"}),
+        (lambda s: s._drop("x"), {"y": "y", "words": "words"}),
+        (lambda s: s._rename(y="label"), {"x": "x", "label": "y", "words": "words"}),
+        (lambda s: s._rename(y="k")._drop("x")._rename(k="n"), {"n": "y", "words": "words"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda: dv.View(samples_of_words)._probe(),
+        lambda: dv.View(
+            x=np.arange(2) + np.arange(4)[:, None], y=np.arange(4), words=WORDS
+        )._filter(lambda row: True),
+    ],
+)
+def test_fields_of_a_stream_are_chosen_and_named_in_each_sample(stream, arrange, fields):
+    s = arrange(stream())
+    rows = [*samples_of_words()]
+    assert s._fields() == tuple(fields)
+    assert [row._fields() for row in s] == [tuple(fields)] * 4
+    batch = next(s._loader(3))
+    assert batch._fields() == tuple(fields)
+    for name, old in fields.items():
+        assert [one.tolist() for one in s[name][1:3]()] == [
+            np.array(r[old]).tolist() for r in rows[1:3]
+        ]
+        assert [one.tolist() for one in batch[name]()] == [
+            np.array(r[old]).tolist() for r in rows[:3]
+        ]
+    assert s._freeze()._fields() == s[:2]._freeze()._fields() == tuple(fields)
+    assert pickle.loads(pickle.dumps(s[:2]._freeze()))._fields() == tuple(fields)
+
+
+def test_one_pass_over_a_stream_is_for_all_fields_that_were_chosen():
+    passes = []
+
+    def sampled():
+        passes.append(1)
+        return samples_of_words()
+
+    s = dv.View(sampled)._probe()._select("y", "words")._rename(y="n")
+    passes.clear()
+    assert [*s[:3]._asdict()] == ["n", "words"]
+    assert len(passes) == 1
+
+
+# -------------------- rows of different lengths that a function keeps --------------------
+
+WORDS = [[n] * n for n in range(4)]
+
+
+def test_filtered_rows_of_different_lengths_stay_so(tmp_path):
+    documents = [[words, [7]] for words in WORDS]
+    d = dv.View(words=WORDS, y=range(4), documents=documents, inner={"words": WORDS})
+    kept = d._filter(lambda row: row.y() != 1)
+    wanted = [WORDS[0], *WORDS[2:]]
+    assert kept.words._shape() == (None, None)
+    assert kept.documents._shape() == (None, None, None)
+    assert kept._probe().words._shape() == (3, None)
+    assert [words.tolist() for words in kept[1:].words()] == wanted[1:]
+    assert [row.words().tolist() for row in kept] == wanted
+    assert kept.words._lengths()().tolist() == [0, 2, 3]
+    assert kept.words._sum(axis=1)().tolist() == [0, 4, 9]
+    assert kept.words._pad(-1)().tolist() == [[-1, -1, -1], [2, 2, -1], [3, 3, 3]]
+    batches = [batch.inner.words() for batch in kept._minibatches(2)]
+    assert [[words.tolist() for words in batch] for batch in batches] == [wanted[:2], wanted[2:]]
+    assert next(kept._loader(2)).documents()[1][0].tolist() == [2, 2]
+    kept._save(tmp_path / "kept.npz")
+    for same in (kept._freeze(), dv.open(tmp_path / "kept.npz")):
+        assert same.words == kept._probe().words
+        assert same.documents == d.documents[[0, 2, 3]]
+
+
+def test_a_filtered_ragged_field_stays_so():
+    field = dv.View(WORDS)._filter(lambda row: row._size() != 1)
+    assert field._shape() == (None, None)
+    assert field._probe()._shape() == (3, None)
+    assert field._mean()() == np.mean([2, 2, 3, 3, 3])

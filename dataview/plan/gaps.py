@@ -272,8 +272,9 @@ def without(node: Node, names: Sequence[str]) -> Record:
     return found.replaced(fields=Fields(found.fields.named, left)) if left else found
 
 
-def renamed(fields: Fields, names: Mapping[str, str]) -> Fields:
-    """Return fields under new names, the masks under names after those of their columns."""
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """Return a node with fields under new names, the masks under names after their columns'."""
+    fields = node.fields
     masks = {name: mask for name, mask in masks_in(fields).items() if name in names}
     moved = {
         mask: names[name]
@@ -289,7 +290,9 @@ def renamed(fields: Fields, names: Mapping[str, str]) -> Fields:
     for name, mask in masks.items():
         new = changes.get(mask, mask)
         found = found.with_field(new, _noted_field(found.named[new], names[name]))
-    return found
+    if len(found) < len(fields):
+        raise ValueError(f"two fields would have one name after renaming {names}")
+    return with_fields(node, found)
 
 
 def _noted_field(field: Field, name: str) -> Field:

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import weakref
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -133,6 +133,24 @@ class PresentSamples(FieldSamples):
                 whole, present = node, present_or_all(node)
             assert present is not None
             yield Row(present, number)
+
+
+class ArrangedSamples(DerivedSamples):
+    """The samples of a stream, the fields of each chosen or named as `step` does it."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, samples: Samples, step: Callable[[Node], Node]) -> None:
+        super().__init__(samples)
+        self.step = step
+
+    def rows(self) -> Iterator[Row]:
+        """Return the samples, arranged once for all rows of a node."""
+        whole, arranged = None, None
+        for node, number in read_once(self.samples):
+            if arranged is None or node is not whole:
+                whole, arranged = node, self.step(node)
+            yield Row(arranged, number)
 
 
 def read_once(samples: Samples) -> Iterable[Row]:

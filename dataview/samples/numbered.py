@@ -266,7 +266,7 @@ class RaggedSamples(NumberedSamples):
 
     def joined(self, nodes: Sequence[Node]) -> Node | None:
         """Return the rows of several nodes one after the other, made when they are needed."""
-        like = _joined_likeness([_likeness_of(node) for node in nodes])
+        like = _joined_likeness([likeness_of(node) for node in nodes])
         return RaggedSamples(JoinedSamples(tuple(nodes)), (), like)
 
     def told_shapes(self, numbers: np.ndarray) -> np.ndarray | None:
@@ -315,12 +315,23 @@ def _fail(number: Any) -> Any:
     raise AssertionError("joined samples are made by those that are joined")
 
 
-def _likeness_of(node: Node) -> AnyLength:
+def likeness_of(node: Node) -> AnyLength:
     """Return what is known of the rows of a node."""
     if isinstance(node, RaggedSamples):
         return node.like
-    row = _likeness_of(node.values) if isinstance(node, Ragged) and node.is_nested else None
+    row = likeness_of(node.values) if isinstance(node, Ragged) and node.is_nested else None
     return AnyLength((node.extents or ())[1:], known_dtype(node), row)
+
+
+def known_of_rows(rows: Node, sample: Node) -> Node:
+    """Return a row, with what is known of all rows in place of parts that differ in length."""
+    if isinstance(rows, (Ragged, RaggedSamples)):
+        return likeness_of(rows)
+    if not isinstance(rows, Record):
+        return sample
+    own = {name: field(sample, name) for name in sample.fields}
+    known = {name: known_of_rows(field(rows, name), part) for name, part in own.items()}
+    return sample if all(known[name] is own[name] for name in own) else record(known, 0)
 
 
 def _joined_likeness(likes: Sequence[AnyLength]) -> AnyLength:

@@ -29,6 +29,7 @@ from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
 from dataview.samples.arriving import Pool, Row, RowViews, pool_of, sample_at, together, within_pool
 from dataview.samples.in_order import (
+    ArrangedSamples,
     ComputedSamples,
     DerivedSamples,
     FieldSamples,
@@ -44,7 +45,9 @@ from dataview.samples.numbered import (
     RaggedSamples,
     ToNode,
     is_deterministic,
+    known_of_rows,
     lengths_unknown,
+    likeness_of,
     made_sample,
     name_of,
     stack,
@@ -197,10 +200,14 @@ class Stream(Sampled):
     def probed(self) -> Node:
         """Return the samples as nodes that know shape, dtype and fields, reading a few."""
         samples = self.samples
+        if isinstance(samples, FilteredSamples) and samples.finite:
+            rows = samples.node
+            if rows.shape:
+                return select(rows, parse(samples.numbers(), rows.shape))
+            if isinstance(rows, (Ragged, RaggedSamples)):
+                return rows.rows(samples.numbers())
         if self.sample is not None and is_unlike(self.sample):
             return self
-        if isinstance(samples, FilteredSamples) and samples.finite and samples.node.shape:
-            return select(samples.node, parse(samples.numbers(), samples.node.shape))
         if not samples.restarts and not isinstance(samples, IteratorSamples):
             raise StreamError("probing would lose a sample of an iterator; probe before slicing it")
         passing = samples.iterate()
@@ -451,6 +458,16 @@ def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) 
     return Stream(_ShuffledSamples(node.samples, pool_of(size), key), node.sample)
 
 
+def arranged(node: Node, step: Callable[[Node], Node]) -> Node:
+    """Return a node with its fields chosen or named by `step`: of a stream, those of each sample.
+
+    `step` can be pickled.
+    """
+    if not isinstance(node, Stream) or node.sample is None:
+        return step(node)
+    return Stream(ArrangedSamples(node.samples, step), step(node.sample))
+
+
 def repeated_stream(node: Stream, times: float) -> Stream:
     """Return a stream read several times over."""
     if not node.samples.restarts:
@@ -462,8 +479,10 @@ def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., 
     """Return the stream of a node's samples that a function of the sample accepts."""
     sample = node.sample if isinstance(node, Stream) else None
     check_bound(node)
-    if node.shape and node.count:
-        sample = select(node, parse(0, node.shape))
+    if isinstance(node, (Ragged, RaggedSamples)) and node.count is not None:
+        sample = likeness_of(node)
+    elif node.shape and node.count:
+        sample = known_of_rows(node, select(node, parse(0, node.shape)))
     return Stream(FilteredSamples(node, _Test(function, to_view)), sample)
 
 

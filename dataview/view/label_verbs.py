@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
 
-from dataview import samplers, spaces, tables
+from dataview import samplers, samples, spaces, tables
 from dataview.compute import evaluate
 from dataview.errors import hint, unknown_field
 from dataview.plan.gaps import present_in, without
@@ -179,7 +180,7 @@ class LabelVerbs(BaseView):
                 raise unknown_field(name, [*node.fields, *unread], title(node))
             if name not in unread:
                 cast(Any, self)._field(name)
-        return like(self, without(node, left))
+        return like(self, samples.arranged(node, partial(without, names=left)))
 
 
 def _one_hot(codes: Node, labels: Any, dtype: Any) -> Node:

@@ -6,6 +6,7 @@ Fields have no leading underscore; verbs have one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Never, cast
 
 import numpy as np
@@ -32,7 +33,7 @@ from dataview.index import (
     rows_at,
     without_names,
 )
-from dataview.plan.build import columns, field, keyed, read_only, row_field, select, with_fields
+from dataview.plan.build import columns, field, keyed, read_only, row_field, select
 from dataview.plan.fields import check_declared
 from dataview.plan.gaps import renamed, telling, with_masks
 from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
@@ -294,7 +295,8 @@ class View(
         for name in chosen:
             self._field(name)
         node = node_of(self)
-        return viewed(columns(node, with_masks(node.fields, chosen)))
+        step = partial(columns, names=with_masks(node.fields, chosen))
+        return viewed(samples.arranged(node, step))
 
     def _rename(self, mapping: Mapping[str, str] | None = None, /, **names: str) -> View:
         """Return the view with fields under new names: `d._rename(old="new")`.
@@ -308,10 +310,7 @@ class View(
                 raise _no_field(self, name, hints.renaming(new))
         for new in changes.values():
             check_declared(new)
-        fields = renamed(node.fields, changes)
-        if len(fields) < len(node.fields):
-            raise ValueError(f"two fields would have one name after renaming {changes}")
-        return viewed(with_fields(node, fields))
+        return viewed(samples.arranged(node, partial(renamed, names=changes)))
 
     def _readonly(self) -> View:
         """Return the same view, through which nothing can be changed."""
