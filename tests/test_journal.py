@@ -660,6 +660,97 @@ def test_a_link_leads_to_the_journal(tmp_path):
     np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_run_that_was_written_through_a_link_is_put_back(is_folder, tmp_path):
+    path = kills.fields(tmp_path, kills.numbers()) if is_folder else made(tmp_path)
+    (tmp_path / "link").symlink_to(path)
+    program = KILLED.replace("d[100:140] = 5", "d.b[100:140] = 5") if is_folder else KILLED
+    process = python("-c", program, tmp_path / "link", "run", PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+        d = dv.open(path)
+    whole = kills.numbers()
+    assert np.array_equal(d.b() if is_folder else d(), whole[::-1] if is_folder else whole)
+
+
+FIELD_KILLED = KILLED.replace("d -= d._mean", "d.a -= d.a._mean")
+
+
+def an_hour_ago(*paths):
+    for path in paths:
+        then = path.stat().st_mtime - 3600
+        os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("packed", [None, "gzip"])
+def test_files_that_hdf5_marks_as_open_are_recovered_later(packed, tmp_path, monkeypatch):
+    """To take the mark away, and to open the file, changes its time."""
+    path = kills.hdf5(tmp_path, kills.numbers(), "latest", chunks=(500, 4), compression=packed)
+    program = FIELD_KILLED if packed is None else KILLED_PACKED
+    process = python("-c", program, path, "finish", 3, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    found = [*(tmp_path / ".x.h5.journal").iterdir()]
+    with small(), monkeypatch.context() as patch:
+        patch.setattr(recovery, "Update", stopped)  # a kill when the file was opened again
+        an_hour_ago(path, *found)
+        with pytest.raises(KeyboardInterrupt):
+            dv.open(path)
+    an_hour_ago(path, *found)
+    with small(), pytest.warns(RuntimeWarning, match="the file is as"):
+        d = dv.open(path)
+    whole = kills.numbers()
+    wanted = whole if packed else whole - whole.mean(axis=0)
+    np.testing.assert_allclose(d.a(), wanted, rtol=1e-12)
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_that_hdf5_marks_as_open_can_be_opened_when_its_journal_is_forgotten(tmp_path):
+    path = kills.hdf5(tmp_path, kills.numbers(), "latest")
+    process = python("-c", FIELD_KILLED, path, "finish", 3, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    (told,) = dv.recover(path, "discard")
+    assert told.way == "discard"
+    assert dv.open(path).a().shape == (3000, 4)
+
+
+SLOW = """
+import itertools, os, pathlib, sys
+import numpy as np
+import dataview as dv
+from dataview.index.sizes import sizes
+from dataview.write import guards, journal
+import kills
+
+counted = []
+
+def aged(row):
+    counted.append(1)
+    if len(counted) == 1000:  # as if it took an hour
+        folder = pathlib.Path(sys.argv[1] + "/..").resolve() / ".x.npy.journal"
+        for path in folder.iterdir():
+            os.utime(path, (0, 0))
+        journal.time.monotonic = itertools.count(1e9, 10).__next__
+        guards.Guard.after = lambda *args: os.kill(os.getpid(), 9)
+    return row * 2
+
+with sizes.set(**{**kills.SMALL, "undo_bytes": 1 << int(sys.argv[2])}):
+    d = dv.open(sys.argv[1], "r+")
+    d[...] = dv.View(kills.numbers())._map(aged, shape=(4,), dtype="f8") + 1
+"""
+
+
+@pytest.mark.parametrize("undo", [13, 30])
+def test_a_journal_is_no_older_than_a_block_whose_value_took_long(undo, tmp_path):
+    path = made(tmp_path)
+    process = python("-c", SLOW, path, undo, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert not np.array_equal(np.load(path), kills.numbers())
+    with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
+        dv.open(path)._close()
+    assert np.array_equal(np.load(path), kills.numbers())
+
+
 # --- failures in a process that lives ---------------------------------------------------------
 
 

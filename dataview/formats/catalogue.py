@@ -62,7 +62,7 @@ from dataview.formats.writers.json import JSON_WRITER
 from dataview.formats.writers.tables import TABLE_WRITERS
 from dataview.plan.node import Node
 from dataview.sources import file_name, files_at, in_order, is_pattern, is_url, is_zarr, shown
-from dataview.write import Recovery, journals_of, recovered
+from dataview.write import Recovery, has_update, journals_of, recovered
 
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
@@ -336,13 +336,18 @@ def recover(
     first = os.path.realpath(path)
 
     def open_file(place: str) -> Node:
+        forget_writer(place)
         own = format if place == first else None
         found = FORMATS[named(own)] if own is not None else recognised(place)
         return found.open(place, "r+", claimed(place, "r+", None, "process"))
 
-    if action not in ("tell", "discard") and journals_of(first):
+    names = journals_of(first)
+    if names and action != "tell" and not any(map(has_update, names)):
+        forget_writer(first)  # before the journal goes by which it is known who that was
+    found = recovered(first, open_file, action, waits)
+    if action == "discard":
         forget_writer(first)
-    return recovered(first, open_file, action, waits)
+    return found
 
 
 def recognised(path: str) -> Format:

@@ -222,6 +222,11 @@ class Source(ABC):
         """Return where the one run of bytes begins that an index selects in a file, if it does."""
         return None
 
+    @property
+    def path_inside(self) -> str:
+        """The path of the file in the folder that it was opened with, if it was."""
+        return os.curdir
+
     def write_run(self, place: int, value: np.ndarray, note: Note) -> None:
         """Write one run of bytes into the file; before, `note` is called with what is there."""
         raise NotImplementedError

@@ -218,6 +218,11 @@ class Guard:
             self.journal.clear(self.slots.pop(block))
         self.slots[block] = self.journal.keep(self.numbers[block], old)
 
+    def writing(self, block: Block) -> None:
+        """Say that a block is about to be changed: to compute its value may have taken a while."""
+        if self.journal is not None and block in self.numbers and block not in self.recorded:
+            self.journal.freshen()
+
     def after(self, block: Block, source: Source, value: np.ndarray) -> None:
         """Say that a block is done and what it holds, once others can see it."""
         if self.journal is None or block not in self.numbers or block in self.recorded:

@@ -12,6 +12,7 @@ import itertools
 import mmap
 import os
 import struct
+import time
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,9 @@ PAGE = 4096
 
 SUMMED = 8
 """So many of the first blocks are summed when they are done, and one of so many others."""
+
+FRESH = 0.5
+"""A journal that was written less than so many seconds ago need not be made to look younger."""
 
 MOST_SUMMED = 1 << 25
 """Blocks of more bytes, which are one number repeated, are not summed."""
@@ -144,6 +148,7 @@ class Journal:
         self.header = self._idle = Header(IDLE, os.getpid(), 0, 0, 0, 0)
         self._says_idle = self._idle.packed()
         self._no_slots()
+        self._written = 0.0
         self._close = weakref.finalize(self, os.close, self.handle)
         _held[path] = self
 
@@ -269,6 +274,13 @@ class Journal:
             self._put(packed, place)
             self._sync()
 
+    def freshen(self) -> None:
+        """Have the journal look no older than the file, which is about to be changed."""
+        if time.monotonic() - self._written > FRESH:
+            os.utime(self.handle if os.utime in os.supports_fd else self.path)
+            self._written = time.monotonic()
+            self._sync()
+
     def release(self, slot: int) -> None:
         """Use a slot again, whose block is done."""
         if self.header.way == FINISH:
@@ -326,6 +338,7 @@ class Journal:
     def _put(self, data: Any, place: int) -> None:
         try:
             write_all(self.handle, memoryview(data), place)
+            self._written = time.monotonic()
         except OSError as error:
             error.filename = self.path
             raise
@@ -344,6 +357,7 @@ class FoundJournal(Journal):
         self.header = self._idle = Header(IDLE, os.getpid(), 0, 0, 0, 0)
         self._says_idle = self._idle.packed()
         self._no_slots()
+        self._written = 0.0
 
     def read(self) -> bytes | None:
         """Return the plan of the update that a journal tells of, None if there is none."""

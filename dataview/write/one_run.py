@@ -75,12 +75,18 @@ class _Noted:
             journal = owner.taken()
             try:
                 owner.check_whole()
-                journal.begin_run(_run(owner.path, file, self.place, old).packed())
+                journal.begin_run(self._run(owner.path, file, old).packed())
             except BaseException:
                 _give_back(owner, journal)
                 raise
             self.journal = journal
         self.old = old
+
+    def _run(self, owner: str, file: Any, old: np.ndarray) -> Run:
+        """Return what tells where the run is, in a file that an owner of journals is or has."""
+        seen, name = os.fstat(file.fileno()), os.path.basename(owner)
+        inside = self.source.path_inside
+        return Run(name, inside, seen.st_ino, seen.st_size, self.place, old.tobytes())
 
     def end(self) -> None:
         """Say that the run is written: from now on a crash changes nothing."""
@@ -93,11 +99,3 @@ class _Noted:
 def _give_back(owner: Journals, journal: Journal) -> None:
     journal.end()
     owner.give_back(journal)
-
-
-def _run(owner: str, file: Any, place: int, old: np.ndarray) -> Run:
-    """Return what tells where a run was, in a file that an owner of journals is or has."""
-    inside = "" if file.name == owner else os.path.relpath(file.name, owner)
-    seen = os.fstat(file.fileno())
-    name = os.path.basename(owner)
-    return Run(name, inside, seen.st_ino, seen.st_size, place, old.tobytes())

@@ -156,6 +156,15 @@ def recovered(
     return found
 
 
+def has_update(name: str) -> bool:
+    """Whether a journal tells of an update, or cannot be read."""
+    try:
+        with contextlib.closing(FoundJournal(_main(name))) as journal:
+            return journal.read() is not None
+    except (OSError, ValueError) as error:
+        return not isinstance(error, FileNotFoundError)
+
+
 def _one(name: str, open_file: Open, action: str, waits: bool) -> Recovery | None:
     main = _main(name)
     try:
@@ -317,6 +326,7 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
         (entry.slot, entry.block)
         for entry in journal.entries(not any(file.copy for file in plan.files))
     ]
+    journal.freshen()  # to open a file may change its time
     for path, file in zip(paths, plan.files, strict=True):
         if file.copy:
             journal.claim()

@@ -188,6 +188,8 @@ class Update:
         if self.guard is not None:
             self.guard.before(block, old)  # the value may be computed where the old ones are
         value = self._value(block, old, errors)
+        if self.guard is not None:
+            self.guard.writing(block)
         if self.keep and part.source.memory is not None:  # what is half written can be put back
             self._put(block, value, old)
             return
@@ -218,6 +220,8 @@ class Update:
         if not isinstance(value, Elementwise) or value.dtype != dtype:
             return False
         if self.in_order:  # it reads rows of the same block that would be written before
+            return False
+        if is_made_by_rows(value):  # by functions, which may take long
             return False
         return value.shape == change.target.shape and (self.keep or not may_fail(value, same))
 
