@@ -86,6 +86,37 @@ def test_recovery_brings_each_step_to_the_device_if_power_may_fail(tmp_path, mon
     assert not written
 
 
+@pytest.mark.parametrize("case", ["two-files", "hdf5-gzip"])
+def test_what_lies_beside_a_journal_is_on_the_device_before_it_if_power_may_fail(
+    case, tmp_path, monkeypatch
+):
+    make, (change, *_) = kills.CASES[case]
+    path = make(tmp_path, kills.numbers())
+    synced, seen = set(), []
+    real, begin = os.fsync, journal.Journal.begin
+
+    def noted(handle):
+        synced.add(os.fstat(handle).st_ino)
+        real(handle)
+
+    def beginning(self, *args):
+        own = {one for one in tmp_path.rglob("*.journal*/*") if one.suffix}
+        seen.extend(own)
+        assert {one.stat().st_ino for one in (*own, *(one.parent for one in own))} <= synced
+        begin(self, *args)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(journal.Journal, "begin", beginning)
+    with small():
+        if case == "two-files":
+            change(path, durable="power")
+        else:
+            d = dv.open(path, "r+", durable="power")
+            change(d)
+            d._close()
+    assert [one.suffix for one in seen] == [".link" if case == "two-files" else ".copy0"]
+
+
 def noting(events, name, function):
     def noted(handle, *args):
         events.append((name, os.fstat(handle).st_ino))
@@ -749,6 +780,44 @@ def test_a_journal_is_no_older_than_a_block_whose_value_took_long(undo, tmp_path
     with pytest.warns(RuntimeWarning, match="was undone; the file is as before it"):
         dv.open(path)._close()
     assert np.array_equal(np.load(path), kills.numbers())
+
+
+INTERRUPTED = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+import dataview as dv
+from dataview.index.sizes import sizes
+from dataview.write import guards, journal
+import kills
+
+counted, entry, undo = [], journal._entry, guards.Guard.before_undo
+
+def interrupted(*args):
+    counted.append(args)
+    if len(counted) == 5:  # old bytes lie in a slot that another block had, whose entry is there
+        raise KeyboardInterrupt
+    return entry(*args)
+
+def killed(*args):
+    undo(*args)
+    os.kill(os.getpid(), 9)
+
+journal._entry, guards.Guard.before_undo = interrupted, killed
+with sizes.set(**{**kills.SMALL, "undo_bytes": 1 << 30}):
+    with ThreadPoolExecutor(1) as pool, dv.executor(pool):
+        d = dv.open(sys.argv[1], "r+")
+        d -= d._mean(axis=0)
+"""
+
+
+def test_a_kill_while_an_interrupted_update_is_undone_leaves_what_can_be_recovered(tmp_path):
+    path = made(tmp_path)
+    np.save(path, np.asfortranarray(kills.numbers()))
+    process = python("-c", INTERRUPTED, path, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
+        dv.open(path)._close()
+    np.testing.assert_allclose(np.load(path), expected("finish"), rtol=1e-12)
 
 
 # --- failures in a process that lives ---------------------------------------------------------

@@ -26,7 +26,7 @@ from dataview.plan.places import place_of
 from dataview.sources import Grid, Source
 from dataview.write.changes import Block, Change
 from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, is_summed
-from dataview.write.journals import Journals
+from dataview.write.journals import Journals, sync_folder
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 
 KEPT_PART = 4
@@ -352,10 +352,13 @@ def copy(path: str, to: str, syncs: bool = False) -> None:
         if syncs:
             with open(to, "r+b") as file:
                 os.fsync(file.fileno())
+            sync_folder(os.path.dirname(to))
         return
     for entry in _entries(to) if os.path.isdir(to) else ():
         remove(entry)
     shutil.copytree(path, to, dirs_exist_ok=True)
+    if syncs:
+        os.sync()
 
 
 def _entries(folder: str) -> Iterator[str]:

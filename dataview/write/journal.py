@@ -60,6 +60,14 @@ class DamagedJournal(ValueError):
     """A journal whose sums are wrong, or that this version cannot read."""
 
 
+class TornEntry(DamagedJournal):
+    """Old bytes of a block with another sum than they had when the entry was written."""
+
+    def __init__(self, message: str, block: int) -> None:
+        super().__init__(message)
+        self.block = block
+
+
 class Header(NamedTuple):
     """What a journal begins with: what is to be done after a crash, whose it is, and its layout.
 
@@ -318,17 +326,17 @@ class Journal:
         raw = pread(self.handle, _ENTRY.size + _SUM.size, place)
         if not any(raw):
             return None
-        damaged = DamagedJournal(f"the journal {self.path} is damaged: an entry has another sum")
+        told = f"the journal {self.path} is damaged: an entry has another sum"
         if raw[_ENTRY.size :] != _SUM.pack(zlib.crc32(raw[: _ENTRY.size])):
-            raise damaged
+            raise DamagedJournal(told)
         block, size, expected = _ENTRY.unpack(raw[: _ENTRY.size])
         if block >= self.header.blocks:
-            raise damaged
+            raise DamagedJournal(told)
         if done and done[block]:
             return None
         data = pread(self.handle, size, place + START)
         if len(data) != size or checksum(data) != expected:
-            raise damaged
+            raise TornEntry(told, block)
         return Entry(slot, block, data)
 
     def _sync(self) -> None:
@@ -401,11 +409,19 @@ class FoundJournal(Journal):
         end = os.fstat(self.handle).st_size
         # Of what is undone each block has the slot of its number, and others have no meaning.
         slots = range(self.header.blocks) if is_kept else itertools.count()
+        torn: dict[int, TornEntry] = {}
         for slot in itertools.takewhile(lambda one: self.header.slot(one) < end, slots):
-            entry = self.entry_at(slot, done)
+            try:
+                entry = self.entry_at(slot, done)
+            except TornEntry as error:
+                torn[error.block] = error
+                continue
             if entry is not None:
+                torn.pop(entry.block, None)  # it was done, and its slot was being used again
                 marks[entry.block] = False
                 yield entry
+        for error in torn.values():
+            raise error
         if is_kept and keeps_all and any(marks):
             raise DamagedJournal(f"the journal {self.path} is damaged: old bytes are missing")
 

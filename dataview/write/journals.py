@@ -90,9 +90,7 @@ class Journals:
             if not os.fstat(journal.handle).st_nlink:  # somebody took it for a forgotten one
                 journal.close()
                 continue
-            if self.syncs:
-                sync_folder(self.folder)
-                sync_folder(os.path.dirname(self.folder))
+            self._sync_names()
             return journal
 
     def _make_folder(self) -> None:
@@ -101,6 +99,12 @@ class Journals:
                 errno.ENOTDIR, "it is in the place of the folder for journals; move it", self.folder
             )
         os.makedirs(self.folder, exist_ok=True)
+
+    def _sync_names(self) -> None:
+        """Bring the names in the folder, and its own, to the device if that is asked for."""
+        if self.syncs:
+            sync_folder(self.folder)
+            sync_folder(os.path.dirname(self.folder))
 
     def check_whole(self) -> None:
         """Raise if an update by another process has stopped midway since the file was opened."""
@@ -145,9 +149,13 @@ class Journals:
                 self._make_folder()
                 with open(f"{name}.new", "w", encoding="utf-8") as file:
                     file.write(os.path.relpath(journal, self.folder))
+                    if self.syncs:
+                        file.flush()
+                        os.fsync(file.fileno())
             except (FileNotFoundError, FileExistsError):  # somebody removed the empty folder
                 continue
             os.replace(f"{name}.new", name)
+            self._sync_names()
             return name
 
     def give_back(self, journal: Journal) -> None:
