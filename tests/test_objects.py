@@ -968,7 +968,7 @@ def test_columns_of_hugging_face_are_read_by_rows(hugged, monkeypatch):
     assert d.text_mask().tolist() == [True, False, *[True] * 5]
     assert_same(d.maybe(), np.array([0, 1, 0, 3, 4, 5, 6], "i2"))
     assert d.when[1]() == np.datetime64("2020-01-02") and d.when._meta["timezone"] == "UTC"
-    assert d._probe().list[3]().tolist() == [0, 1, 2]
+    assert d.list._shape() == (7, None) and d.list[3]().tolist() == [0, 1, 2]
     assert_same(d.pair._mean(axis=0)(), np.array([3, 3.5], "f4"))
     again = pickle.loads(pickle.dumps(d.pair))
     assert_same(again(), d.pair())
@@ -984,6 +984,38 @@ def test_columns_of_hugging_face_are_read_by_rows(hugged, monkeypatch):
     )
     assert d.text[5]() == "f" and d.pair[1:3]()[0, 0] == 1
     assert asked == [slice(5, 6), slice(1, 3)]
+
+
+@clients
+def test_lists_and_structs_of_hugging_face_are_ragged_and_nested(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+    from datasets import ClassLabel, Features, List, Value
+
+    tags = List(ClassLabel(names=["no", "yes"]))
+    point = {"x": Value("int32"), "y": List(Value("float32"))}
+    found = [{"name": Value("string"), "score": Value("int8")}]
+    rows = {
+        "ids": [list(range(n % 5)) for n in range(600)],
+        "tags": [None if n == 1 else [n % 2, 1] for n in range(600)],
+        "point": [{"x": n, "y": [n + 0.5] * (n % 3)} for n in range(600)],
+        "found": [[{"name": None, "score": n % 9}] * (n % 2) for n in range(600)],
+    }
+    features = Features({"ids": List(Value("int64")), "tags": tags, "point": point, "found": found})
+    whole = datasets.Dataset.from_dict(rows, features=features)
+    d = dv.View(whole)
+    assert d._fields() == ("ids", "tags", "point", "found", "tags_mask")
+    assert d.ids._shape() == (600, None) and d.ids._dtype() == np.int64
+    assert [row.tolist() for row in d.ids()] == rows["ids"]
+    assert_same(d.ids._pad(-1)[:3](), np.array([[-1] * 4, [0, *[-1] * 3], [0, 1, -1, -1]]))
+    assert d.tags._labels()().tolist() == ["no", "yes"] and not d.tags_mask[1]()
+    assert_same(d.point.x[[599, 2]](), np.array([599, 2], "i4"))
+    assert d.point.y[302]().tolist() == [302.5, 302.5]
+    assert d.found.name[1]().tolist() == [None] and d.found.score[597]().tolist() == [3]
+    chosen = dv.View(whole.select([404, 3]))
+    assert [row.tolist() for row in chosen.ids()] == [[0, 1, 2, 3], [0, 1, 2]]
+    assert len(dv.View(whole.select([])).ids()) == 0
+    assert_same(pickle.loads(pickle.dumps(d.point.x))(), d.point.x())
 
 
 @clients

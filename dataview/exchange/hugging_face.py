@@ -1,17 +1,18 @@
-"""Datasets of Hugging Face: columns of one dtype are read by rows, all others sample by sample."""
+"""Datasets of Hugging Face: columns are read by rows; what is decoded comes sample by sample."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.formats import node_of_rows
 from dataview.index import Index, gather
-from dataview.plan.build import record, stored
+from dataview.plan.build import field, record, stored
 from dataview.plan.fields import check_name, read_only_meta
-from dataview.plan.gaps import own_columns, put_mask
+from dataview.plan.gaps import masks_in, own_columns, put_mask
 from dataview.plan.node import Node
 from dataview.sources import Memo, Source
 from dataview.tables import with_labels
@@ -28,24 +29,60 @@ def is_columns(value: Any) -> bool:
 def of_columns(dataset: Any, to_node: Callable[[Any], Node]) -> Node:
     """Return the record of a dataset's columns, and of masks where something is missing."""
     named: dict[str, Node] = {}
-    masks: list[ColumnSource] = []
+    masks: dict[str, Node] = {}
     for name in dataset.format["columns"]:
         feature = dataset.features[name]
         gaps = dataset.data.column(name).null_count
         kind = _kind_of(feature)
         if kind is None or (gaps and kind.shape):
-            named[name] = to_node(_Items(dataset, name))
+            nested = _nested(dataset, name, feature)
+            named[name] = to_node(_Items(dataset, name)) if nested is None else field(nested, name)
+            if nested is not None:
+                for mask in masks_in(nested.fields).values():
+                    masks[name] = field(nested, mask)
             continue
         node: Node = stored(ColumnSource(dataset, name, kind))
         if type(feature).__name__ == "ClassLabel":
             node = with_labels(node, feature.names)
         elif gaps and kind.dtype.kind in "iubO":
-            masks.append(ColumnSource(dataset, name, kind, is_mask=True))
+            masks[name] = stored(ColumnSource(dataset, name, kind, is_mask=True))
         zone = {"timezone": kind.zone} if kind.zone else {}
         named[name] = node.replaced(meta=read_only_meta({**node.meta, **zone}))
-    for mask in masks:
-        put_mask(named, mask.name, stored(mask))
+    for name, mask_of_it in masks.items():
+        put_mask(named, name, mask_of_it)
     return record({check_name(name): part for name, part in own_columns(named).items()}, 1)
+
+
+def _nested(dataset: Any, name: str, feature: Any) -> Node | None:
+    """Return the record of a column of lists or structs and its mask, None if it is decoded."""
+    labels = dict(_labels_below(feature, (name,)))
+    if any(found is None for found in labels.values()):
+        return None
+    known = {leaf: found for leaf, found in labels.items() if found}
+    rows = dataset.with_format("arrow", columns=[name])
+    column = dataset.data.column(name)
+    return node_of_rows("a Hugging Face dataset", rows, len(dataset), name, column, known)
+
+
+def _labels_below(feature: Any, name: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the names of the leaves of a feature with their labels; None for what is decoded."""
+    kind = type(feature).__name__
+    if isinstance(feature, Mapping):
+        for part, inner in feature.items():
+            yield from _labels_below(inner, (*name, part))
+    elif kind in ("List", "LargeList", "Sequence"):
+        yield from _labels_below(feature.feature, name)
+    elif isinstance(feature, list):
+        yield from _labels_below(feature[0], name)
+    else:
+        yield name, _LABELS[kind](feature) if kind in _LABELS else None
+
+
+_LABELS: dict[str, Callable[[Any], list[str]]] = {
+    "Value": lambda _: [],
+    "ClassLabel": lambda feature: feature.names,
+}
+"""The labels of what is not decoded, by the class of its feature."""
 
 
 class Kind(NamedTuple):

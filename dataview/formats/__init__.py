@@ -17,7 +17,7 @@ from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
 from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
-from dataview.formats.tables import node_of_column, node_of_table
+from dataview.formats.tables import node_of_column, node_of_rows, node_of_table
 from dataview.write import Recovery
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "laid_out",
     "matching",
     "node_of_column",
+    "node_of_rows",
     "node_of_table",
     "one_at_a_time",
     "open_indexes",

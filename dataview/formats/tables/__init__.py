@@ -3,7 +3,7 @@
 from dataview.formats.tables.arrow import TABLE_META
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
-from dataview.formats.tables.in_memory import node_of_column, node_of_table
+from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
     TABLE_SUFFIXES,
@@ -30,6 +30,7 @@ __all__ = [
     "joined",
     "missing_in",
     "node_of_column",
+    "node_of_rows",
     "node_of_table",
     "open_feather",
     "open_parquet",

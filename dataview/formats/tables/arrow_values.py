@@ -321,6 +321,11 @@ def _decoded(codes: np.ndarray, labels: Any) -> LateValues:
     )
 
 
+def items_in(array: Any) -> Any:
+    """Return the values of all lists of an array."""
+    return _in_lists(_plain(array))[2]
+
+
 def dictionaries_in(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:
     """Yield the dictionaries below a column by the names of their leaves."""
     pyarrow = arrow()

@@ -1,7 +1,11 @@
-"""Arrow's tables in memory as nodes, which share memory wherever NumPy has the same arrays."""
+"""Arrow's tables in memory as nodes, which share memory wherever NumPy has the same arrays.
+
+Rows that another library hands out as such tables are nodes, too, and are taken when they are read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,12 @@ from dataview.formats.tables.arrow_values import (
     ArrowObjects,
     columns_of,
     dictionaries_in,
+    items_in,
     labels_in,
     one_array,
 )
-from dataview.formats.tables.column_nodes import nested
-from dataview.formats.tables.columns import Column, Name
+from dataview.formats.tables.column_nodes import nested, table_node
+from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.late_values import Joined, LateRows, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
@@ -98,3 +103,61 @@ def _node(column: Column) -> Node:
     if isinstance(column.values, LateValues):
         return stored(LateRows(column.values), False)
     return stored(ArraySource(column.values), False)
+
+
+# --- rows that a library hands out ---------------------------------------------------------------
+
+GROUP_ROWS = 256
+"""So many rows are asked for to read one of them."""
+
+
+class HandedRows(Table):
+    """One column of a library's rows, of which `rows[low:high]` is an Arrow table."""
+
+    joins_groups = True
+
+    def __init__(self, title: str, rows: Any, count: int) -> None:
+        super().__init__(title, np.append(np.arange(0, count, GROUP_ROWS), count))
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HandedRows, (self.title, self.rows, int(self.starts[-1]))
+
+    def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
+        """Return the leaves of the column of some rows."""
+        low, high = self.starts[[first, stop]].tolist()
+        (column,) = (table := self.rows[low:high]).columns
+        found = columns_of(one_array(column), (table.schema.names[0],))
+        return {name: found[name] for name in names}
+
+
+def node_of_rows(
+    title: str, rows: Any, count: int, name: str, column: Any, labels: Mapping[Name, Any]
+) -> Node | None:
+    """Return the record of one column of a library's rows and its mask, None if it is no column.
+
+    `column` has the values that the rows are chosen from, and `labels` what codes below it are of.
+    """
+    missing = {own for chunk in column.chunks for own in _lacking(chunk, (name,), False)}
+    found = leaves_of([arrow().field(name, column.type)], lambda own, _: own in missing)
+    if found.lost:
+        return None
+    metas = {
+        own: {**leaf.meta, **({"labels": labels[own]} if own in labels else {})}
+        for own, leaf in found.found.items()
+    }
+    kinds = {own: leaf.kind for own, leaf in found.found.items()}
+    return table_node(HandedRows(title, rows, count), kinds, None, metas)
+
+
+def _lacking(array: Any, name: Name, above: bool) -> Iterator[Name]:
+    """Yield the leaves of an array that lack a value, by themselves or with what they are in."""
+    types = arrow().types
+    lacks = above or array.null_count > 0
+    if types.is_struct(array.type):
+        for part, child in zip(array.type, array.flatten(), strict=True):
+            yield from _lacking(child, (*name, part.name), lacks)
+    elif types.is_nested(array.type):
+        yield from _lacking(items_in(array), name, lacks)
+    elif lacks:
+        yield name
