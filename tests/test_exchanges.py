@@ -526,6 +526,31 @@ def test_arrow_tables_become_fields_with_masks_beside_gaps():
         d.x[0] = 1
 
 
+def test_arrow_gets_back_zones_labels_in_lists_and_bytes_of_one_length():
+    codes = pa.dictionary(pa.int32(), pa.string())
+    table = pa.table(
+        {
+            "at": pa.array([0, None, 3], pa.timestamp("us", "Europe/Berlin")),
+            "ats": pa.array([[0, None], None, [3]], pa.list_(pa.timestamp("s", "UTC"))),
+            "pair": pa.array([[0, 1], None, [3, 4]], pa.list_(pa.timestamp("s", "UTC"), 2)),
+            "tags": pa.array([["x", "y"], None, ["x"]]).cast(pa.list_(codes)),
+            "kind": pa.array(["p", None, "q"]).dictionary_encode(),
+            "raw": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+            "raws": pa.array([[b"ab"], [b"cd"], [b"ef"]], pa.list_(pa.binary(2), 1)),
+            "part": pa.array([{"at": 1}, {"at": None}] * 2)[1:].cast(
+                pa.struct([("at", pa.timestamp("ms", "Asia/Tokyo"))])
+            ),
+        }
+    )
+    found = pa.table(dv.View(table))
+    assert found.to_pylist() == table.to_pylist()
+    assert found["tags"].type.value_type == codes and found["raw"].type == pa.binary(2)
+    unknown = dv.View(np.arange(3).astype("M8[s]"))._with_meta(timezone=7)
+    assert pa.table(dv.View(at=unknown))["at"].type == pa.timestamp("s")
+    days = dv.View(np.arange(3).astype("M8[D]"))._with_meta(timezone="UTC")
+    assert pa.table(dv.View(at=days))["at"].type == pa.date32()
+
+
 TEXTS = [f"text {number} é" if number % 7 else None for number in range(100)]
 
 

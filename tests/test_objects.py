@@ -153,6 +153,32 @@ def test_times_of_pandas():
 
 
 @clients
+def test_times_have_their_zone_again_in_pandas():
+    import pandas as pd
+
+    zoned = pd.to_datetime(["2020-01-01", None, "2021-07-01"]).tz_localize("America/New_York")
+    frame = pd.DataFrame({"at": zoned, "n": [1, 2, 3]})
+    d = dv.View(frame)
+    pd.testing.assert_frame_equal(d._to_pandas(), frame)
+    assert d.at._to_pandas().dtype == zoned.dtype
+    assert d[2]._to_pandas()["at"] == zoned[2] and d[2]._to_pandas()["n"] == 3
+    nowhere = dv.View(np.arange(2).astype("M8[s]"))._with_meta(timezone="nowhere")
+    with pytest.warns(RuntimeWarning, match="no zone 'nowhere', so that the times stay in UTC"):
+        assert dv.View(at=nowhere)._to_pandas()["at"].dtype == "M8[s]"
+
+
+@clients
+def test_members_of_another_librarys_structs_are_read_one_by_one(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"x": range(4), "span": pd.interval_range(0, 4)})
+    frame.to_parquet(tmp_path / "spans.parquet")
+    d = dv.open(tmp_path / "spans.parquet")
+    assert d.span.left().tolist() == [0, 1, 2, 3] and d.span.right[[3, 0]]().tolist() == [4, 1]
+    assert d[1:2]().tolist() == [(1, (1, 2))]
+
+
+@clients
 def test_intervals_sparse_columns_and_objects_of_pandas():
     import pandas as pd
 

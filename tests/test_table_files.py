@@ -935,6 +935,22 @@ def test_records_lists_masks_labels_and_metadata_are_kept(target):
     assert dv.open(target.with_name(f"again{target.suffix}"))._fields() == found._fields()
 
 
+def test_codes_in_lists_and_times_in_rows_are_saved_as_what_they_stand_for(target):
+    tags = dv.View([[0, 1], [], [1]])._with_meta(labels=["u", "v"])
+    pair = dv.View(np.arange(6).reshape(3, 2))._astype("M8[ms]")._with_meta(timezone="UTC")
+    dv.View(tags=tags, pair=pair)._save(target)
+    read = pq.read_table if target.suffix == ".parquet" else pa.feather.read_table
+    table = read(target)
+    assert table["tags"].to_pylist() == [["u", "v"], [], ["v"]]
+    assert table["pair"].type.value_type == pa.timestamp("ms", "UTC")
+    found = dv.open(target)
+    assert found.tags._labels()().tolist() == ["u", "v"]
+    assert [row.tolist() for row in found.tags()] == [[0, 1], [], [1]]
+    wide = dv.View(np.array([0, 1 << 32]))._with_meta(labels=["u", "v"])
+    with pytest.raises(TypeError, match="'kind' cannot be a column: the data hold the code 4294"):
+        dv.View(kind=wide)._save(target)
+
+
 def test_groups_have_a_sensible_size(tmp_path):
     dv.View(x=np.zeros((1 << 20, 16)), y=np.arange(1 << 20))._save(tmp_path / "a.parquet")
     found = pq.read_metadata(tmp_path / "a.parquet")

@@ -6,6 +6,7 @@ Arrow's data never changes, so every column is a copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,27 +78,56 @@ def _own(node: Node, memo: Memo) -> Any:
     return node if isinstance(node, Ragged) else own(node, memo)
 
 
-class _Labelled(NamedTuple):
-    """Codes with the texts that they stand for, which are a dictionary in Arrow."""
+class _Meant(NamedTuple):
+    """Data whose values stand for something else, and what makes an Arrow array of that.
 
-    codes: np.ndarray
-    texts: list[str]
+    `missing` is the value that stands for nothing.
+    """
+
+    data: Any
+    made: Callable[[np.ndarray], Any]
+    missing: Any
+
+    def in_lines(self) -> _Meant:
+        """Return the same data with its first two axes in one."""
+        return self._replace(data=_in_lines(self.data))
 
 
-def _labelled(node: Node, memo: Memo) -> Any:
-    """Return a node's data, with the labels of codes if these are texts, each once."""
-    data, labels = _own(node, memo), labels_of(node)
-    if labels is None or isinstance(data, Ragged) or data.ndim != 1:
-        return data
-    texts = labels.list()
-    if not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
-        return data
-    return _Labelled(checked_codes(data, len(texts)), texts)
+def _meant(node: Node, memo: Memo) -> Any:
+    """Return a node's data: codes with their labels if these are texts, each once; times zoned."""
+    data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
+    texts = [] if labels is None else labels.list()
+    if texts and all(isinstance(text, str) for text in texts) and len({*texts}) == len(texts):
+        return _Meant(data, partial(_dictionary, texts=texts), MISSING)
+    dtype = node.dtype
+    if isinstance(zone, str) and dtype is not None and dtype.kind == "M":
+        unit = np.datetime_data(dtype)[0]
+        if unit in _UNITS:
+            return _Meant(data, partial(_zoned, unit=unit, zone=zone), np.datetime64("NaT"))
+    return data
+
+
+_UNITS = ("s", "ms", "us", "ns")
+"""The units of times that Arrow has."""
+
+
+def _dictionary(codes: np.ndarray, texts: list[str]) -> Any:
+    """Return the texts that codes stand for, each once."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    numbers = checked_codes(codes, len(texts)).astype(np.int32)
+    found = pyarrow.array(numbers, mask=codes == MISSING)
+    return pyarrow.DictionaryArray.from_arrays(found, pyarrow.array(texts, pyarrow.string()))
+
+
+def _zoned(times: np.ndarray, unit: str, zone: str) -> Any:
+    """Return times in UTC with the name of their zone."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    return pyarrow.array(times, pyarrow.timestamp(unit)).cast(pyarrow.timestamp(unit, zone))
 
 
 def _named(rows: Node) -> dict[str, Any]:
     """Return the fields of rows as columns."""
-    found: dict[str, Any] = as_columns(rows, _labelled)
+    found: dict[str, Any] = as_columns(rows, _meant)
     return found
 
 
@@ -145,48 +175,70 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
     if present is None:
         return _column(values, pyarrow)
     if present.ndim > 1:
-        flat = Gapped(*(part.reshape(-1, *part.shape[2:]) for part in (values, present)))
-        return _fixed_lists(_with_nulls(flat, pyarrow), present.shape[:2], pyarrow)
-    if isinstance(values, _Labelled):
-        codes = np.where(present, values.codes, MISSING)
-        return _column(values._replace(codes=codes), pyarrow)
+        inner = values.in_lines() if isinstance(values, _Meant) else _in_lines(values)
+        flat = _with_nulls(Gapped(inner, _in_lines(present)), pyarrow)
+        return _fixed_lists(flat, present.shape[:2], pyarrow)
+    if isinstance(values, _Meant) and getattr(values.data, "ndim", 0) == 1:
+        data = np.where(present, values.data, np.array(values.missing, values.data.dtype))
+        return _column(values._replace(data=data), pyarrow)
     whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
-    if isinstance(values, Ragged) and values.leaf().has_gaps:
+    rows = values.data if isinstance(values, _Meant) else values
+    if isinstance(rows, Ragged) and rows.leaf().has_gaps:
         # The mask of rows tells of gaps inside of them, too; rows with values are no gaps.
         present = present | (compute.list_value_length(whole).to_numpy() > 0)
     nothing = pyarrow.scalar(None, whole.type)
     return compute.if_else(pyarrow.array(present), whole, nothing)
 
 
+def _in_lines(data: np.ndarray) -> np.ndarray:
+    """Return an array with its first two axes in one."""
+    return data.reshape(-1, *data.shape[2:])
+
+
 def _column(part: Any, pyarrow: Any) -> Any:
     """Return an Arrow array: structs for a dict, lists for an array of more axes or ragged rows."""
     if isinstance(part, Gapped):
         return _with_nulls(part, pyarrow)
-    if isinstance(part, Ragged):
-        rows = part.nested()
-        places, layout = rows.chosen()
-        if isinstance(rows.values, Ragged):
-            inner: Any = rows.values.rows(places)
-        else:
-            inner, _ = rows.gathered(rows_of)
-            if (present := present_in(rows.values)) is not None:
-                inner = Gapped(inner, rows.over(present).gathered(rows_of)[0])
-        return pyarrow.LargeListArray.from_arrays(layout.offsets, _column(inner, pyarrow))
-    if isinstance(part, _Labelled):
-        codes = pyarrow.array(part.codes.astype(np.int32), mask=part.codes == MISSING)
-        texts = pyarrow.array(part.texts, pyarrow.string())
-        return pyarrow.DictionaryArray.from_arrays(codes, texts)
     if isinstance(part, dict):
         inner = [_column(below, pyarrow) for below in part.values()]
         return pyarrow.StructArray.from_arrays(inner, names=list(part))
-    if part.ndim > 1:
-        flat = _column(part.reshape(-1, *part.shape[2:]), pyarrow)
-        return _fixed_lists(flat, part.shape[:2], pyarrow)
+    data = part.data if isinstance(part, _Meant) else part
+    if isinstance(data, Ragged):
+        offsets, within = _lists(data, part)
+        return pyarrow.LargeListArray.from_arrays(offsets, _column(within, pyarrow))
+    if data.ndim > 1:
+        flat = _column(part.in_lines() if part is not data else _in_lines(data), pyarrow)
+        return _fixed_lists(flat, data.shape[:2], pyarrow)
+    if part is not data:
+        return part.made(data)
+    if data.dtype.kind == "V" and data.dtype.itemsize:
+        raw = pyarrow.py_buffer(np.ascontiguousarray(data).tobytes())
+        return pyarrow.Array.from_buffers(
+            pyarrow.binary(data.dtype.itemsize), len(data), [None, raw]
+        )
     try:
-        return pyarrow.array(part)
+        return pyarrow.array(data)
     except pyarrow.ArrowNotImplementedError as error:
-        raise TypeError(f"Arrow has no columns of {part.dtype}: {error}") from None
+        raise TypeError(f"Arrow has no columns of {data.dtype}: {error}") from None
+
+
+def _lists(data: Ragged, part: Any) -> tuple[np.ndarray, Any]:
+    """Return where ragged rows begin, and the values of all; what these stand for is as before."""
+    rows = data.nested()
+    places, layout = rows.chosen()
+    present = None
+    inner: Any
+    if isinstance(rows.values, Ragged):
+        inner = rows.values.rows(places)
+    else:
+        inner, _ = rows.gathered(rows_of)
+        present = present_in(rows.values)
+    if part is not data:
+        inner = part._replace(data=inner)
+    if present is not None:
+        inner = Gapped(inner, rows.over(present).gathered(rows_of)[0])
+    return layout.offsets, inner
 
 
 def _fixed_lists(flat: Any, shape: tuple[int, ...], pyarrow: Any) -> Any:

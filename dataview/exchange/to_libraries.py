@@ -15,7 +15,7 @@ from dataview.compute import (
     memory_of,
     rows_of,
 )
-from dataview.errors import import_library
+from dataview.errors import import_library, warn
 from dataview.exchange.pickling import packed_in_order
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
@@ -276,7 +276,7 @@ def to_pandas(node: Node) -> Any:
         if data.values.ndim > 2:
             raise TypeError(f"a table has two axes, the view has the shape {data.values.shape}")
         if data.values.ndim < 2:
-            return pandas.Series(_series(data.in_rows(), pandas))
+            return pandas.Series(_in_zone(_series(data.in_rows(), pandas), node, pandas))
         if data.present is None:
             return pandas.DataFrame(data.values)
         pairs = zip(data.values.T, data.present.T, strict=True)
@@ -286,14 +286,33 @@ def to_pandas(node: Node) -> Any:
         if name in columns:
             raise ValueError(f"two columns would have the name {name!r}; rename a field")
         columns[name] = column
+    parts = {name: part.node for name, part in members(table).items() if name in columns}
     if not table.rank:
-        return pandas.Series({name: _series(one, pandas)[()] for name, one in columns.items()})
+        row = {name: _series(one, pandas)[()] for name, one in columns.items()}
+        zoned = {name: part for name, part in parts.items() if "timezone" in part.meta}
+        row |= {
+            name: _in_zone(np.array([row[name]]), one, pandas)[0] for name, one in zoned.items()
+        }
+        return pandas.Series(row)
     found = {name: _series(column, pandas) for name, column in columns.items()}
-    for name, part in members(table).items():
-        labels = labels_of(part.node) if name in columns else None
+    for name, part in parts.items():
+        labels = labels_of(part)
         if labels is not None:
             found[name] = pandas.Categorical.from_codes(columns[name].values, labels.array())
+        found[name] = _in_zone(found[name], part, pandas)
     return pandas.DataFrame(found)
+
+
+def _in_zone(times: Any, node: Node, pandas: Any) -> Any:
+    """Return times in the zone that the metadata name; other data as they are."""
+    zone = node.meta.get("timezone")
+    if not isinstance(zone, str) or node.dtype is None or node.dtype.kind != "M":
+        return times
+    try:
+        return pandas.DatetimeIndex(times, tz="UTC").tz_convert(zone)
+    except (KeyError, ValueError) as error:
+        warn(f"pandas knows no zone {zone!r}, so that the times stay in UTC: {error}")
+        return times
 
 
 def _series(column: Gapped, pandas: Any) -> Any:

@@ -167,6 +167,14 @@ def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
             return kind, shape
 
 
+def has_extension(kind: Any) -> bool:
+    """Whether a type is one of another library's, or has one inside, that stores structs."""
+    if isinstance(kind, arrow().BaseExtensionType):
+        storage = kind.storage_type
+        return bool(arrow().types.is_nested(storage)) and not is_fixed(storage)
+    return any(has_extension(kind.field(number).type) for number in range(kind.num_fields))
+
+
 def _is_tensor(kind: Any) -> bool:
     return bool(kind.extension_name == "arrow.fixed_shape_tensor")
 

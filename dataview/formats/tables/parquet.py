@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.tables.arrow import arrow, leaves_of, text_meta
+from dataview.formats.tables.arrow import arrow, has_extension, leaves_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
@@ -67,6 +67,7 @@ class ParquetTable(ArrowTable):
         ]
         self.dictionaries.update(dict.fromkeys(texts))
         self._as_codes = [schema.column(self.places[name]).path for name in texts]
+        self._whole = {field.name for field in fields if has_extension(field.type)}
         groups = range(self.metadata.num_row_groups)
         return state, starts_of([self.metadata.row_group(one).num_rows for one in groups])
 
@@ -119,7 +120,7 @@ class ParquetTable(ArrowTable):
         """Return columns of some groups of rows."""
         groups = list(range(first, stop))
         self._check_sizes(names, groups)
-        paths = [self.metadata.schema.column(self.places[name]).path for name in names]
+        paths = [self.metadata.schema.column(self.places[name]).path for name in self._with(names)]
         if len(paths) == 1 and paths[0] in self._as_codes:
             (name,) = names
             found = None if self.leaves[name].kind.depth else self._differing(name, groups)
@@ -127,6 +128,13 @@ class ParquetTable(ArrowTable):
                 return found
         with self._reader(names, groups) as reader:
             return reader.read_row_groups(groups, columns=paths, use_threads=False)
+
+    def _with(self, names: Collection[Name]) -> Collection[Name]:
+        """Return names, with all that is in the same types of other libraries: these are whole."""
+        whole = self._whole.intersection(name[0] for name in names)
+        if not whole:
+            return names
+        return dict.fromkeys([*names, *(name for name in self.places if name[0] in whole)])
 
     def _differing(self, name: Name, groups: list[int]) -> Any:
         """Return texts of which most differ as they are, None if there are many of few.

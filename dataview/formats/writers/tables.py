@@ -20,6 +20,7 @@ from dataview.plan.gaps import MASK_OF
 from dataview.plan.kinds import known_dtype
 from dataview.plan.operations import is_present
 from dataview.sources import new_file
+from dataview.tables import checked_codes
 
 GROUP_BYTES = 1 << 26
 LONGEST_GROUP = 1 << 20
@@ -120,7 +121,8 @@ class _Columns(Columns):
             offsets, first = self.lists(entry, start, stop)
             inner, present = self.gaps_of_lists(entry, offsets, first, present)
             gaps = None if present is None else pyarrow.array(~present)
-            values = self._column(entry["values"], first, first + int(offsets[-1]), inner)
+            within = {**entry["values"], "meta": entry.get("meta", {})}  # that of the lists
+            values = self._column(within, first, first + int(offsets[-1]), inner)
             kind = pyarrow.large_list(_field("element", values.type, inner is not None))
             return pyarrow.LargeListArray.from_arrays(offsets, values, type=kind, mask=gaps)
         block = self.block(entry["at"], start, stop)
@@ -170,14 +172,16 @@ def _arrow_array(
                 f"{block.shape[1:]}"
             )
         flat = np.ascontiguousarray(block).reshape(-1, *block.shape[2:])
-        inner = _arrow_array(flat, None, None if kind is None else kind.value_type)
+        inner = _arrow_array(flat, None, None if kind is None else kind.value_type, meta)
         gaps = None if present is None else pyarrow.array(~present)
         lists = pyarrow.list_(_field("element", inner.type), block.shape[1])
         return pyarrow.FixedSizeListArray.from_arrays(inner, type=lists, mask=gaps)
     gaps = None if present is None else ~present
-    labels = meta.get("labels")
+    labels: Any = meta.get("labels")
     if dtype.kind in "iu" and _are_labels(labels):
-        codes = pyarrow.array(block.astype("i4"), mask=(block < 0) if gaps is None else gaps)
+        gaps = (block < 0) if gaps is None else gaps
+        checked_codes(block[~gaps], len(labels))
+        codes = pyarrow.array(block.astype("i4"), mask=gaps)
         return pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(labels))
     if dtype.kind == "V":
         raw = pyarrow.py_buffer(np.ascontiguousarray(block).tobytes())
