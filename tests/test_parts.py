@@ -27,7 +27,7 @@ from pyarrow import feather
 import dataview as dv
 from children import printed
 from dataview.formats import layouts
-from dataview.formats.parts import loaded
+from dataview.formats.parts import ahead, followed, loaded
 from dataview.formats.texts.csv import CsvTable
 from dataview.plan.walk import below
 from dataview.view.face import node_of
@@ -791,6 +791,26 @@ def test_every_item_with_a_label_of_its_own_is_divided_evenly(tmp_path):
     assert_same(own[1]._codes()(), np.arange(12800)[1::4])
 
 
+@pytest.mark.parametrize("schema", [None, "union"])
+@pytest.mark.parametrize(
+    ("suffix", "manifest"), [("parquet", None), ("parquet", True), ("csv", True), ("jsonl", True)]
+)
+def test_every_partition_has_the_same_columns(suffix, manifest, schema, tmp_path):
+    tables = [{"n": [1, 2]}, {"n": [3, None]}, {"n": [4]}]
+    if schema == "union":
+        tables[2]["other"] = ["x"]
+    for number, columns in enumerate(tables):
+        dv.View(pa.table(columns))._save(tmp_path / f"part-{number}.{suffix}")
+    how = {"layout": "parts", "schema": schema, "manifest": manifest}
+    whole = dv.open(tmp_path, **how)
+    for noted in (manifest, None):
+        how["manifest"] = noted
+        own = [dv.open(tmp_path, **how, partition=(p, 4)) for p in range(4)]
+        assert [view._fields() for view in own] == [whole._fields()] * 4
+        assert [view._dtype() for view in own] == [whole._dtype()] * 4
+        assert [there for view in own for there in view.n_mask()] == [True, True, True, False, True]
+
+
 def test_codes_of_labels_are_the_same_in_all_partitions(tmp_path, openings):
     labels = np.array(["C", "A", "A", "B", "B", "A", "A", "A", "A"])
     folder = put_npy(tmp_path / "y", labels, range(0, 10, 3))
@@ -968,6 +988,20 @@ def test_the_columns_of_a_part_are_read_in_one_pass(tmp_path, monkeypatch):
     assert asked == [[("a",), ("b",)]] * 4
 
 
+def test_a_part_that_was_loaded_before_anything_was_asked_for_is_opened_once(tmp_path, openings):
+    folder = put_csv(tmp_path / "c", range(0, 9, 2))
+    rows = iter(dv.open(folder, layout="parts"))
+    first, _ = next(rows), next(rows)
+    for thread in threading.enumerate():  # part 1 is loaded, and of none is known what is read
+        if thread.name == ahead.NAME:
+            thread.join()
+    assert first.a() == 0
+    later = [next(rows) for _ in range(3)]
+    assert [row.a() for row in later] == [2, 3, 4]
+    assert [row.a() for row in rows] == [5, 6, 7]
+    assert openings.counts() == [1, 1, 1, 1]
+
+
 def test_a_row_of_a_stream_of_parts_is_read_after_others_have_come(tmp_path):
     rows = list(dv.open(put_csv(tmp_path / "c"), layout="parts"))
     assert [rows[n].b() for n in (70, 0, 21, 77)] == ["text 70", "text 0", "text 21", "text 77"]
@@ -1038,9 +1072,33 @@ def test_the_lines_of_a_growing_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-le", "utf-32"]
+)
+def test_lines_that_grow_are_those_of_the_whole_file_in_every_encoding(
+    tmp_path, monkeypatch, encoding
+):
+    path = tmp_path / "log.txt"
+    text = "é\r\nü\n\n" + ("end" if encoding == "latin-1" else "\u0a0a\u0d0a\nend")
+    path.write_bytes(text.encode(encoding))
+    whole = dv.open(path, format="lines", encoding=encoding)().tolist()
+    assert [str(line()) for line in dv.open(path, follow=0, encoding=encoding)] == whole
+    monkeypatch.setattr(followed, "BLOCK", 1)  # a mark or a sign may come in pieces
+    assert [str(line()) for line in dv.open(path, follow=0, encoding=encoding)] == whole
+
+
+def test_a_mark_of_utf_8_is_no_text_of_a_growing_file(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\n")
+    assert [str(line()) for line in dv.open(path, follow=0)] == ["one"]
+
+
+@pytest.mark.parametrize(
     ("options", "error", "told"),
     [
         ({"follow": -1}, ValueError, "follow="),
+        ({"follow": 1, "encoding": "klingon"}, ValueError, "encoding="),
+        ({"follow": 1, "errors": "wrong"}, ValueError, "errors="),
+        ({"follow": 1, "encoding": "cp037"}, ValueError, "end otherwise"),
         ({"follow": "long"}, ValueError, "follow="),
         ({"follow": math.nan}, ValueError, "follow="),
         ({"follow": 1, "format": "csv"}, TypeError, "lines of text"),
@@ -1055,6 +1113,12 @@ def test_what_does_not_follow_a_file(tmp_path, options, error, told):
         dv.open(tmp_path / "x.txt", **options)
     with pytest.raises(FileNotFoundError):
         dv.open(tmp_path / "none.txt", follow=1)
+    with pytest.raises(IsADirectoryError):
+        dv.open(tmp_path, follow=1)
+    os.mkdir(tmp_path / "arrays")
+    np.save(tmp_path / "arrays" / "x.npy", np.zeros(3))
+    with pytest.raises(TypeError, match="of the format 'folder'"):
+        dv.open(tmp_path / "arrays", follow=1)
 
 
 def test_lines_from_a_socket():

@@ -105,7 +105,8 @@ def _parts(
     if text is not None or whole is None:
         return _saved(str(place), str(text), reach, open_part, partition, wanted)
     reads_all = name in READ_WHOLE or (is_far and FORMATS[name].in_parts is None)
-    asked = (suffixes, name, open_part, rest, reads_all, reach, partition)
+    way_of_parts = (open_part, rest, reads_all, FORMATS[name].is_table)
+    asked = (suffixes, name, *way_of_parts, reach, partition)
     return open_parts(whole, place, *asked, **wanted), None
 
 
@@ -153,7 +154,7 @@ def _saved(
         share = max(1, kept // count)
         whole = listed(paths, (), reach)
         how = {**wanted, "partition": own, "parts_in_memory": share}
-        return open_parts(whole, paths, (), "npy", open_part, {}, False, reach, **how)
+        return open_parts(whole, paths, (), "npy", open_part, {}, False, False, reach, **how)
 
     node = open_saved(folder, text, reach, open_part, joined)
     return node, partition if by_rows else None
@@ -196,8 +197,8 @@ def _no_lines(path: str) -> str | None:
 
 
 def _name(found: Format) -> str:
-    """Return the name of a format."""
-    return next(name for name, row in FORMATS.items() if row is found)
+    """Return the name of a format, which of a folder may have a way of its own to open that."""
+    return next(name for name, row in FORMATS.items() if found._replace(open=row.open) == row)
 
 
 def _name_of(format: str | None, parts: Listing | None, noted: str, manifest: bool | None) -> str:

@@ -33,8 +33,8 @@ class How(NamedTuple):
     """Which files are parts, how they are opened, and what the user wants of them.
 
     `paths` is a folder, or paths of files; `reach` says how those elsewhere are reached.
-    `reads_all` says that opening a part reads all of it.  `schema` is what the user says of columns
-    that differ, None if nothing: see `joined_by`.
+    `reads_all` says that opening a part reads all of it, `may_have_gaps` that values may be missing
+    in it.  `schema` is what the user says of columns that differ, None if nothing: see `joined_by`.
     """
 
     paths: str | tuple[str, ...]
@@ -43,6 +43,7 @@ class How(NamedTuple):
     open: Callable[..., Node]
     options: Mapping[str, Any]
     reads_all: bool
+    may_have_gaps: bool
     reach: Place
     kept_bytes: int
     schema: str | None
@@ -60,6 +61,11 @@ class How(NamedTuple):
         """Return all parts that there are now, without a partition."""
         found = listed(self.paths, self.suffixes, self.reach).seen(self.reach)
         return found.only(range(len(found.files))[: self.max_parts])
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether parts may have columns, or masks of them, that others do not have."""
+        return self.may_have_gaps or self.schema == "union"
 
     def joined_by(self, are_counted: bool) -> str:
         """Return what is done about columns that differ: `schema`, where that is given.
@@ -79,13 +85,15 @@ Labels = Mapping[Name, list[object]]
 class Counted(NamedTuple):
     """Listed parts with how many rows each has, and which of some schemas.
 
-    `labels` are what codes stand for in all parts that were looked at.
+    `models` are the first files that have each schema, and `labels` are what codes stand for, in
+    all parts that were looked at, of which these may be some.
     """
 
     listing: Listing
     rows: tuple[int, ...]
     schemas: tuple[Schema, ...]
     which: tuple[int, ...]
+    models: tuple[File, ...]
     labels: Labels
 
     def facts(self) -> dict[File, Fact]:
@@ -147,7 +155,8 @@ def counted(
     labels = labels_together([labels, *(own for _, own, _ in found)])
     whole = _together(listing, [facts[file] for file in listing.files], labels)
     if how.manifest and places:
-        manifest.write(how.noted, listing.files, whole[1:], how.format, how.options)
+        told = (whole.rows, whole.schemas, whole.which, whole.labels)
+        manifest.write(how.noted, listing.files, told, how.format, how.options)
     return whole, found[0][2] if found else None
 
 
@@ -180,4 +189,5 @@ def _together(listing: Listing, facts: Sequence[Fact], labels: Labels) -> Counte
             schemas.append(schema)
         which.append(schemas.index(schema))
     counts = tuple(rows for rows, _ in facts)
-    return Counted(listing, counts, tuple(schemas), tuple(which), labels)
+    models = tuple(listing.files[which.index(number)] for number in range(len(schemas)))
+    return Counted(listing, counts, tuple(schemas), tuple(which), models, labels)

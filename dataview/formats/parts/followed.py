@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dataview.formats.texts.lines import MARKS, begun, check_encoding, cut
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream
-from dataview.sources import ArraySource, Opening
+from dataview.sources import ArraySource, Opening, open_regular
 
 PAUSE = 0.02
 """So many seconds pass before the end of the file is looked at again."""
@@ -30,7 +31,9 @@ def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "stri
             "follow= is a number of seconds after which a file to which nothing was added counts "
             f"as complete, math.inf for never; got {seconds!r}"
         )
-    os.stat(path)  # which must be there
+    check_encoding(encoding, errors)
+    with open_regular(path):  # which must be there
+        pass
     return Stream(Lines(Opening(path), float(seconds), encoding, errors), _text_node(""))
 
 
@@ -69,15 +72,28 @@ def _lines(opening: Opening, seconds: float, encoding: str, errors: str) -> Iter
     ...     [*_lines(Opening(file.name), 0, "utf-8", "strict")]
     ['one', 'tw']
     """
-    path, begun, number = opening.path, b"", 0
-    with open(path, "rb", buffering=0) as file:
+    path, rest, number = opening.path, b"", 0
+    found: str | None = None
+    with open_regular(path, buffering=0) as file:
         while block := _more(file, opening, seconds):
-            *whole, begun = (begun + block).split(b"\n")
+            rest += block
+            if found is None:
+                if _may_be_mark(rest):
+                    continue
+                found, start = begun(rest, encoding)
+                rest = rest[start:]
+            whole, rest = cut(rest, found)
             for line in whole:
                 number += 1
-                yield _decoded(line, path, number, encoding, errors)
-        if begun:
-            yield _decoded(begun, path, number + 1, encoding, errors)
+                yield _decoded(line, path, number, found, errors)
+        if rest:
+            yield _decoded(rest, path, number + 1, found or encoding, errors)
+
+
+def _may_be_mark(start: bytes) -> bool:
+    """Whether a file that begins so may begin with a mark of its encoding that is not whole yet."""
+    marks = (mark for known in MARKS.values() for mark in known)
+    return any(len(start) < len(mark) and mark.startswith(start) for mark in marks)
 
 
 def _more(file: Any, opening: Opening, seconds: float) -> bytes:
@@ -97,7 +113,7 @@ def _more(file: Any, opening: Opening, seconds: float) -> bytes:
 
 def _decoded(line: bytes, path: str, number: int, encoding: str, errors: str) -> str:
     try:
-        return line.removesuffix(b"\r").decode(encoding, errors)
+        return line.decode(encoding, errors).removesuffix("\r")
     except UnicodeError as error:
         raise ValueError(
             f"line {number} of {path} is no text in {encoding}: {error}; encoding= names another"

@@ -104,7 +104,11 @@ class PartsTable(Tables):
             for number, rows in enumerate(these.rows)
         ]
         folder = shown(listing.folder)
-        _, together = joined(folder, files, how.joined_by(are_counted=False))
+        models = [
+            (PartFile(listing.path_of(model), 0, kinds, how), kinds)
+            for model, kinds in zip(these.models, these.schemas, strict=True)
+        ]
+        _, together = joined(folder, models, how.joined_by(are_counted=False))
         super().__init__(f"parts in {os.path.basename(folder.rstrip('/'))}", files, together)
         self.these, self.how = these, how
         self.kept_bytes = how.kept_bytes

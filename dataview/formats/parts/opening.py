@@ -36,6 +36,7 @@ def open_parts(
     open_part: Callable[[str], Node],
     options: Mapping[str, Any],
     reads_all: bool,
+    may_have_gaps: bool,
     reach: Place,
     partition: tuple[int, int] | None = None,
     parts_in_memory: int | str | None = None,
@@ -45,8 +46,8 @@ def open_parts(
 ) -> Node:
     """Return the rows of listed parts: by their numbers if these are counted, else as a stream.
 
-    `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it, and
-    `reach` how parts elsewhere are reached.
+    `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it,
+    `may_have_gaps` that values may be missing in it, and `reach` how parts elsewhere are reached.
     """
     if schema is not None:
         check_schema(schema)
@@ -58,7 +59,8 @@ def open_parts(
     kept = parts_bytes(parts_in_memory)
     opening = Opening(shown(place if isinstance(place, str) else place[0]))
     asked = (reach, kept, schema, manifest, max_parts, partition, opening)
-    return _opened(How(place, suffixes, format, open_part, options, reads_all, *asked), whole)
+    how = How(place, suffixes, format, open_part, options, reads_all, may_have_gaps, *asked)
+    return _opened(how, whole)
 
 
 def parts_bytes(given: int | str | None) -> int:
@@ -70,7 +72,7 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     """Return the view of listed parts; `known` is what was found out about some before."""
     whole = listing.only(range(len(listing.files))[: how.max_parts])
     share = of_partition(how.partition, len(whole.files))
-    is_own = share and not how.manifest
+    is_own = share and not how.manifest and not how.may_differ
     found = counted(how, whole.only(share) if is_own else whole, known)
     if found is not None and found[0].labels and is_own:  # those of all parts are numbered
         is_own, found = False, counted(how, whole, known)
@@ -99,13 +101,16 @@ def _first_opened(how: How, listing: Listing) -> Node:
 
 
 def _only(found: Counted, own: Listing) -> Counted:
-    """Return some of the parts; where there are none, no rows of the first one."""
+    """Return some of the parts; where there are none, no rows of the first one.
+
+    What the columns of all parts are stays known, so that every partition has the same columns.
+    """
     facts = found.facts()
     if not own.files:
-        return Counted(found.listing.only(range(1)), (0,), found.schemas[:1], (0,), found.labels)
+        return found._replace(listing=found.listing.only(range(1)), rows=(0,), which=(0,))
     rows = tuple(facts[file][0] for file in own.files)
     which = tuple(found.schemas.index(facts[file][1]) for file in own.files)
-    return Counted(own, rows, found.schemas, which, found.labels)
+    return found._replace(listing=own, rows=rows, which=which)
 
 
 def refreshed(node: Node) -> Node:

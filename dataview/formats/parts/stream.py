@@ -69,7 +69,9 @@ class PartSamples(ClosableSamples):
             table, node = part
             for number in range(table.these.rows[1]):
                 yield Row(node, number)
-            if asked or likely or place >= MOST_UNREAD:  # else its rows are still to be read
+            wanted = asked or likely
+            is_read = wanted and table.are_there(1, wanted)
+            if is_read or place >= MOST_UNREAD:  # else its rows are still to be read
                 table.parts[1][0].let_go()
 
     def loaded(
@@ -99,7 +101,9 @@ class PartSamples(ClosableSamples):
         file = self.listing.files[number]
         two = self.listing._replace(files=(self.model, file))
         schemas = (self.fact[1], kinds)
-        table = PartsTable(Counted(two, (0, rows), schemas, (0, 1), self.labels), self.how)
+        table = PartsTable(
+            Counted(two, (0, rows), schemas, (0, 1), two.files, self.labels), self.how
+        )
         for name, kind in table.kinds.items():
             if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
                 raise ValueError(
@@ -127,6 +131,6 @@ def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
         return Stream(samples)
     schemas = (fact[1],)
     own = whole.only(range(number, number + 1))
-    table = PartsTable(Counted(own, (fact[0],), schemas, (0,), labels), how)
+    table = PartsTable(Counted(own, (fact[0],), schemas, (0,), own.files, labels), how)
     rows = node_of_parts(table, node)
     return Stream(samples, select(rows, parse(0, known_shape(rows))))

@@ -73,7 +73,7 @@ class LineTable(Table):
         self.options = encoding, errors
         check_encoding(encoding, errors)
         self.raw = TextBytes(path, claim, told)
-        self.encoding, start = begun(self.raw, encoding)
+        self.encoding, start = begun(self.raw.start, encoding)
         self.errors = errors
         groups = LineGroups(start)
         for place, _, ends in self.raw.lines(unit_of(self.encoding), start):
@@ -162,12 +162,25 @@ def unit_of(encoding: str) -> np.dtype[Any]:
     return np.dtype(UNITS.get(name_of(encoding), "u1"))
 
 
-def begun(raw: TextBytes, encoding: str) -> tuple[str, int]:
-    """Return the encoding that the beginning of a file says, and where its text begins."""
+def cut(raw: bytes, encoding: str) -> tuple[list[bytes], bytes]:
+    r"""Return the lines of bytes without their ends, and what has no end yet.
+
+    >>> cut(b"a\nb", "utf-8"), cut("\u0a0a\nb".encode("utf-16-le"), "utf-16-le")
+    (([b'a'], b'b'), ([b'\n\n'], b'b\x00'))
+    """
+    unit = unit_of(encoding)
+    units = np.frombuffer(raw, unit, len(raw) // unit.itemsize)
+    ends = (np.flatnonzero(units == 10) * unit.itemsize).tolist()
+    starts = [0, *(end + unit.itemsize for end in ends)]
+    return [raw[slice(*one)] for one in zip(starts, ends, strict=False)], raw[starts[-1] :]
+
+
+def begun(start: bytes, encoding: str) -> tuple[str, int]:
+    """Return the encoding that the first bytes of a file say, and where its text begins."""
     marks = MARKS.get(name_of(encoding), {})
     for mark, found in marks.items():
-        if mark and raw.start.startswith(mark):
+        if mark and start.startswith(mark):
             return found, len(mark)
-    if name_of(encoding) in ("utf-16", "utf-32") and raw.size:
+    if name_of(encoding) in ("utf-16", "utf-32") and start:
         return name_of(encoding) + "-le", 0
     return ("utf-8" if b"" in marks else encoding), 0
