@@ -225,7 +225,9 @@ def settle(*nodes: Node, index: Index | None = None) -> None:
 
     For a part of the nodes, those with a value for each row are left to be computed for its rows.
     """
-    take(pending(*nodes, index=index), evaluate)
+    wanted = pending(*nodes, index=index)
+    if wanted:
+        take(wanted, evaluate)
 
 
 def _comparison(

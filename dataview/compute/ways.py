@@ -6,7 +6,6 @@ This is decided here alone, before anything runs: evaluation carries it out, `_e
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
@@ -26,7 +25,7 @@ from dataview.index import (
     row_key,
     with_a_run,
 )
-from dataview.index.progress import at_work
+from dataview.index.progress import LARGE, begin
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Driven,
@@ -309,8 +308,11 @@ def grid_of_rows(node: Node, step: int) -> Grid:
 
 def chunk_shape_of(node: Node) -> tuple[int, ...]:
     """Return how far the chunks reach of the array that a node is a part of, if it has any."""
-    place = place_of(node) if type(node) in (Stored, Select) else None
-    return () if place is None else place.source.chunk_shape
+    if type(node) not in (Stored, Select):
+        return ()
+    while type(node) is Select:
+        node = node.node
+    return node.source.chunk_shape if isinstance(node, Stored) else ()
 
 
 OPERAND_BYTES = 1 << 24
@@ -338,7 +340,8 @@ def reuses(node: Node) -> bool:
 def aliases(node: Node) -> bool:
     """Whether evaluating a node returns a strided view of memory, not a copy."""
     if isinstance(node, Select):
-        return node.index.is_box and aliases(node.node) and _has_strides(node)
+        is_part = node.node.lent is not False and node.index.is_box  # False: it has no memory
+        return is_part and aliases(node.node) and _has_strides(node)
     if isinstance(node, Driven):
         return aliases(node.node)
     if not isinstance(node, Stored) or node.source.memory is None:
@@ -411,11 +414,14 @@ def _place_of(node: Node) -> tuple[Stored, Index | None]:
 
 def read_stored(node: Stored, index: Index, memo: Memo) -> np.ndarray:
     """Return what an index selects from a store; memory as far as the node may change it."""
-    if node.source.memory is None:
-        index = index if node.source.shares else with_a_run(index)
-        with at_work("reading", _bytes_to_read(node.source, index)):
-            return read_from(node.source, index, memo)
-    found = node.source.read(index, memo)
+    source = node.source
+    if source.memory is None:
+        index = index if source.shares else with_a_run(index)
+        if _is_quick(source, index):
+            return read_from(source, index, memo)
+        with begin("reading", None):
+            return read_from(source, index, memo)
+    found = source.read(index, memo)
     return _as_changed_by(node, found) if index.is_box else found
 
 
@@ -424,14 +430,15 @@ def _as_changed_by(node: Stored, found: np.ndarray) -> np.ndarray:
     return gather.frozen(found) if not node.writable and found.flags.writeable else found
 
 
-def _bytes_to_read(source: Source, index: Index) -> float:
-    """Return how many bytes are read at most: some stores read whole rows.
+def _is_quick(source: Source, index: Index) -> bool:
+    """Whether few bytes are read, though some stores read whole rows.
 
     Nobody knows how long a function takes for several of its samples.
     """
     if source.maker is not None and index.shape[:1] > (1,):
-        return math.inf
-    return size_of((*index.shape[:1], *source.shape[1:])) * source.dtype.itemsize
+        return False
+    rows = size_of((*index.shape[:1], *source.shape[1:]))
+    return rows * source.dtype.itemsize < LARGE
 
 
 def own_copy(found: Any) -> Any:

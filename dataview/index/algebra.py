@@ -235,11 +235,27 @@ def shifted(map_: Map, by: int) -> Map:
     >>> shifted(Constant(5), 2)
     Constant(offset=3)
     """
+    return scaled(map_, 1, -by)
+
+
+def scaled(map_: Map, stride: int, offset: int) -> Map:
+    """Return the map of ``offset + stride * position``.
+
+    >>> scaled(Affine(1, ((0, 2),)), 3, 10)
+    Affine(offset=13, strides=((0, 6),))
+    """
+    if stride == 1 and not offset:
+        return map_
+    if isinstance(map_, Affine):
+        steps = map_.strides
+        if stride != 1:
+            steps = tuple([(axis, stride * step) for axis, step in steps])
+        return Affine(offset + stride * map_.offset, steps)
+    if isinstance(map_, Constant):
+        return Constant(offset + stride * map_.offset)
     if isinstance(map_, Array):
-        return Array(map_.values - by, map_.axes)
-    if isinstance(map_, Computed):
-        return Computed(map_.function, map_.inner, map_.offset - by, map_.stride)
-    return map_._replace(offset=map_.offset - by)
+        return Array(_line(map_.values, stride, offset), map_.axes)
+    return Computed(map_.function, map_.inner, offset + stride * map_.offset, stride * map_.stride)
 
 
 def compose(outer: Index, inner: Index) -> Index:
@@ -364,8 +380,9 @@ def _functions_of(map_: Computed) -> tuple[list[Computed], Map]:
 
 def _affine_through(map_: Affine, inner: Index) -> Map:
     offset = map_.offset
-    if not offset and len(map_.strides) == 1 and map_.strides[0][1] == 1:
-        return inner.maps[map_.strides[0][0]]
+    if len(map_.strides) == 1:
+        ((axis, stride),) = map_.strides
+        return scaled(inner.maps[axis], stride, offset)
     strides: dict[int, int] = {}
     others: list[tuple[Array | Computed, int]] = []
     for axis, stride in map_.strides:
@@ -381,18 +398,12 @@ def _affine_through(map_: Affine, inner: Index) -> Map:
     if not others:
         return Affine(offset, pairs) if pairs else Constant(offset)
     if len(others) == 1 and not pairs:
-        return _scaled(*others[0], offset)
+        return scaled(*others[0], offset)
     total = positions(Affine(offset, pairs), inner.shape)
     for step, stride in others:
         total = total + stride * positions(step, inner.shape)
     axes = sorted({axis for axis, _ in pairs}.union(*(axes_of(step) for step, _ in others)))
     return Array(total.reshape([inner.shape[axis] for axis in axes]), tuple(axes))
-
-
-def _scaled(map_: Array | Computed, stride: int, offset: int) -> Map:
-    if isinstance(map_, Array):
-        return Array(_line(map_.values, stride, offset), map_.axes)
-    return Computed(map_.function, map_.inner, offset + stride * map_.offset, stride * map_.stride)
 
 
 def _array_through(map_: Array, inner: Index) -> Map:
@@ -431,6 +442,8 @@ def as_slice(map_: Map, shape: Sequence[int]) -> int | slice:
     count = shape[axis]
     if count == 0:
         return slice(0, 0)
+    if stride == 1:
+        return slice(map_.offset, map_.offset + count)
     stop = map_.offset + stride * (count - 1) + (1 if stride > 0 else stride)
     return slice(map_.offset, stop if stop >= 0 else None, stride)
 

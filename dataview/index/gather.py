@@ -31,6 +31,9 @@ from dataview.index.algebra import (
 FEW = 4
 """So few elements of each line are quicker to take one place after the other, over all lines."""
 
+LINES = 512
+"""But not if there are so few lines."""
+
 CACHED = 1 << 18
 """Rows of so many bytes are still in the cache when part of them is copied."""
 
@@ -69,29 +72,23 @@ def _by_key(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
         basic.append(item)
         axis += item is None or type(item) is slice
     part: np.ndarray = array[tuple(basic)]
+    if len(todo) > 1:
+        todo.sort(key=lambda one: one[1].size / part.shape[one[0]])
     found = part
-    while todo:
-        axis, numbers = (
-            todo[0] if len(todo) == 1 else min(todo, key=lambda one: _share(found, *one))
-        )
-        if found is part and key[0] is numbers:
+    for done, (axis, numbers) in enumerate(todo):
+        if not done and key[0] is numbers:
             lines = row_taker(array, tuple(basic))(numbers.reshape(-1))
-            found = lines.reshape(numbers.shape + lines.shape[1:])
+            found = lines.reshape(numbers.shape + lines.shape[1:]) if numbers.ndim > 1 else lines
         else:
+            axis += sum(other.ndim - 1 for before, other in todo[:done] if before < axis)
             found = _taken(found, numbers, axis)
-        more = numbers.ndim - 1
-        todo = [(at + more * (at > axis), item) for at, item in todo if item is not numbers]
     return found
-
-
-def _share(array: np.ndarray, axis: int, numbers: np.ndarray) -> float:
-    return float(numbers.size / array.shape[axis])
 
 
 def _taken(array: np.ndarray, numbers: np.ndarray, axis: int) -> np.ndarray:
     """Return the positions on an axis, by their numbers."""
-    is_line = numbers.size > FEW or axis < array.ndim - 1
-    if is_line and array.flags.c_contiguous:
+    by_line = numbers.size > FEW or axis < array.ndim - 1 or array.size <= LINES * array.shape[axis]
+    if by_line and array.flags.c_contiguous:
         return array.take(numbers, axis)
     return array[(WHOLE,) * axis + (numbers,)]
 
@@ -226,11 +223,12 @@ def _key_of(index: Index) -> tuple[Any, ...] | None:
             if len(over) > 1:
                 return None
             key.append(as_slice(map_, shape))
-        elif over != tuple(range(axis, reached)):
+        elif len(over) > 1 and over != tuple(range(axis, reached)):
             return None
+        elif type(map_) is Array:
+            key.append(map_.values)
         else:
-            lengths = shape[axis:reached]
-            key.append(positions(map_, shape).reshape(lengths))
+            key.append(positions(map_, shape).reshape(shape[axis:reached]))
     if reached < len(shape):
         if any(length != 1 for length in shape[reached:]):
             return None
@@ -239,9 +237,9 @@ def _key_of(index: Index) -> tuple[Any, ...] | None:
     return (*key, Ellipsis)
 
 
-def _is_small_part(array: np.ndarray, kept: Sequence[int]) -> bool:
+def _is_small_part(array: np.ndarray, part: np.ndarray) -> bool:
     """Whether so little is kept of each row that it is not worth while to read all of it."""
-    return math.prod(array.shape[1:]) > 4 * math.prod(kept)
+    return array.size > 4 * part.size
 
 
 def _boxed(array: np.ndarray, index: Index) -> tuple[np.ndarray, Index]:
@@ -318,9 +316,10 @@ LARGEST_RUN = 2**31 - 1
 
 def _has_solid_rows(array: np.ndarray) -> bool:
     """Whether each row is one run of bytes that can be moved as it is."""
-    some = array.size > 0 and array.itemsize > 0 and not array.dtype.hasobject
-    first = array[:1]
-    return some and first.flags.c_contiguous and first.nbytes <= LARGEST_RUN
+    if not array.nbytes or array.dtype.hasobject:
+        return False
+    first = array[0:1]
+    return first.flags.c_contiguous and first.nbytes <= LARGEST_RUN
 
 
 def row_taker(
@@ -333,15 +332,9 @@ def row_taker(
     """
     if part is not None:
         seen = array[part]
-        if seen.strides == array.strides and seen.shape == array.shape:
-            return row_taker(array)
-        if (
-            _has_solid_rows(seen)
-            or not _has_solid_rows(array)
-            or _is_small_part(array, seen.shape[1:])
-        ):
-            return row_taker(seen)
-        return _part_taker(row_taker(array), part, array[:1].nbytes)
+        if not _has_solid_rows(seen) and not _is_small_part(array, seen) and _has_solid_rows(array):
+            return _part_taker(row_taker(array), part, array.nbytes // len(array))
+        array = seen
     if not _has_solid_rows(array):
         return array.__getitem__
     if array.flags.c_contiguous:

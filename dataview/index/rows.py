@@ -18,6 +18,7 @@ from dataview.index.algebra import (
     Index,
     Map,
     axes_of,
+    scaled,
     through,
     whole_axes,
 )
@@ -94,8 +95,11 @@ def rows_then(rows: range | np.ndarray, within: Index) -> Index:
     >>> rows_then(range(4, 8, 3), Index((1,), (Affine(1, ((0, 1),)), Constant(5)))).maps
     (Affine(offset=7, strides=((0, 3),)), Constant(offset=5))
     """
-    first = map_of(rows) if isinstance(rows, np.ndarray) else _run(rows)
-    return Index(within.shape, (through(first, within), *within.maps[1:]))
+    if isinstance(rows, np.ndarray):
+        first = through(map_of(rows), within)
+    else:
+        first = scaled(within.maps[0], rows.step, rows.start)
+    return Index(within.shape, (first, *within.maps[1:]))
 
 
 def map_of(numbers: np.ndarray, axis: int = 0) -> Map:
@@ -148,7 +152,8 @@ def numbers_at(key: Any, count: int) -> np.ndarray | None:
         return None
     numbers = key.astype(np.intp)  # always a copy: the caller's array may change later
     # Seen as unsigned, negative numbers are the largest: one maximum checks both ends.
-    if numbers.size and np.maximum.reduce(numbers.view(np.uintp)) >= count:
+    unsigned = numbers.view(np.uintp)
+    if numbers.size and unsigned[unsigned.argmax()] >= count:
         if key.dtype.kind == "u" or numbers.min() < -count or numbers.max() >= count:
             return None
         numbers[numbers < 0] += count

@@ -222,6 +222,8 @@ def computed_meta(
 
     `is_cast` says that they are the same numbers in another dtype.
     """
+    if meta is NO_META:
+        return NO_META
     found = {
         name: COMPUTED[name](value, dtype, is_cast)
         for name, value in meta.items()

@@ -225,11 +225,12 @@ def pieces(block: Block, index: Index, array: np.ndarray, exact: bool) -> Iterat
 def rows_near(block: Block, index: Index) -> range | None:
     """Return the rows among which an index selects, if these are few enough to read them all."""
     first, size = index.maps[0], block.row_bytes
-    if type(first) is not Affine or size > GAP or 0 in index.shape:
+    ends = extent(first, index.shape) if type(first) is Affine and size <= GAP else None
+    if ends is None or 0 in index.shape:
         return None
-    low, high = extent(first, index.shape) or (0, 0)
-    is_short = (high - low + 1) * size <= min(SHORT, _most_bytes())
-    return range(low, high + 1) if is_short else None
+    low, high = ends
+    span = (high - low + 1) * size
+    return range(low, high + 1) if span <= SHORT and span <= _most_bytes() else None
 
 
 def line_of(index: Index, number: int = 0) -> tuple[int, int] | None:

@@ -38,9 +38,11 @@ def read_near(file: io.FileIO, block: Block, index: Index) -> np.ndarray | None:
     near = rows_near(block, index)
     if near is None:
         return None
-    records = np.empty((len(near), *block.shape[1:]), block.dtype)
-    read_runs(file, records, [(block.place + near.start * block.row_bytes, records.nbytes)])
-    within = Index(index.shape, (shifted(index.maps[0], near.start), *index.maps[1:]))
+    low, count = near.start, len(near)
+    records = np.empty((count, *block.shape[1:]), block.dtype)
+    size = records.nbytes
+    read_runs(file, records, [(block.place + low * (size // count), size)])
+    within = Index(index.shape, (shifted(index.maps[0], low), *index.maps[1:]))
     found = gather.read(block.member_of(records), within)
     return np.array(found, order="C") if within.is_box else np.ascontiguousarray(found)
 
