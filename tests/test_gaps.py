@@ -1077,3 +1077,103 @@ def test_functions_are_called_once_for_values_and_gaps():
     assert made.y._sum()() == 2 + 4 + 5 and len(calls) == 4
     made()
     assert len(calls) == 8
+
+
+def lacking(values, present):
+    """Give a column of which a mask alone tells the gaps."""
+    table = {"x": np.asarray(values), "mask": np.array(present, bool), "n": np.arange(len(values))}
+    return dv.View(table, _meta={"mask": {"mask_of": "x"}})
+
+
+UNDER_GAPS = {
+    "floats": [3.0, 8.0, 1.0, 9.0],
+    "days": np.array([3, 8, 1, 9], "M8[D]"),
+    "spans": np.array([3, 8, 1, 9], "m8[s]"),
+    "complex": np.array([3, 8, 1, 9j]),
+    "objects": np.array(["c", "x", "a", 5], object),
+    "texts": np.array(["c", "x", "a", "y"]),
+    "bytes": np.array([b"c", b"x", b"a", b"y"]),
+    "any length": np.array(["c", "x", "a", "y"], np.dtypes.StringDType()),
+    "ints": [3, 8, 1, 9],
+}
+
+
+@pytest.mark.parametrize("name", UNDER_GAPS)
+def test_what_lies_under_a_gap_is_none_of_the_distinct_values(name):
+    d = lacking(UNDER_GAPS[name], [1, 0, 1, 0])
+    known = UNDER_GAPS[name][2::-2]
+    has_none = name not in ("texts", "bytes", "any length", "ints")
+    found, counts = d.x._unique()(), d.x._unique(counts=True)()
+    assert found[:2].tolist() == list(known) and len(found) == 2 + has_none
+    assert counts["count"].tolist() == [1, 1, 2][: 2 + has_none]
+    if has_none:
+        assert dv.View(found)._isna()().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("name", ["texts", "bytes", "any length"])
+def test_texts_under_gaps_do_not_count_in_statistics(name):
+    d = lacking(UNDER_GAPS[name], [1, 0, 1, 0])
+    assert (d.x._argmin()(), d.x._argmax()(), d.x._nanargmin()()) == (2, 0, 2)
+    nothing = UNDER_GAPS[name][:0].dtype.type() if name != "any length" else ""
+    empty = lacking(np.where([0, 1, 0, 1], UNDER_GAPS[name], nothing), [1, 0, 1, 0])
+    assert not empty.x._any()() and d.x._all()() and lacking(UNDER_GAPS[name], [0] * 4).x._all()()
+    if name == "any length":
+        assert (d.x._sum()(), d.x._nansum()(), empty.x._sum()()) == ("ca", "ca", "")
+        assert (d.x._min()(), d.x._nanmax()(), d.x._max()._dtype().kind) == ("a", "c", "T")
+    else:
+        with pytest.raises(TypeError, match="min"):
+            d.x._min()
+    assert d._group(by="n")._min().x()[[0, 2]].tolist() == UNDER_GAPS[name][[0, 2]].tolist()
+
+
+@pytest.mark.parametrize("name", ["floats", "days", "objects", "any length"])
+def test_functions_of_a_column_do_not_see_what_lies_under_its_gaps(name):
+    d = lacking(UNDER_GAPS[name], [1, 0, 1, 0])
+    seen = d.x._map(lambda x: x._isna())._probe()
+    assert seen().tolist() == [False, True, False, True]
+    if name in ("floats", "days"):
+        values = dv.View(d.x._map(lambda x: x())._probe()())
+        assert values._isna()().tolist() == [False, True, False, True]
+    shown = (d.x + "!" if name == "any length" else d.x)._map(str)._probe()()
+    assert shown[1] == shown[3] == "–"
+
+
+def test_gaps_go_where_a_reshape_puts_their_elements():
+    d = lacking(np.arange(12.0).reshape(4, 3), [1, 0, 1, 1])
+    for reshaped in (d.x._reshape(2, 6), np.ravel(d.x), (d.x + 0)._reshape(6, 2)):
+        gaps = reshaped._isna()()
+        assert np.array_equal(gaps.reshape(-1), np.repeat([False, True, False, False], 3))
+        assert reshaped._sum()() == 66 - 12 and reshaped[:1]._isna()().sum() == gaps[:1].sum()
+
+
+@pytest.mark.parametrize("left", [(3,), (2, 3), (2, 2, 3)])
+@pytest.mark.parametrize("right", [(3,), (3, 2)])
+@pytest.mark.parametrize("sides", [(True, True), (True, False), (False, True)])
+def test_a_product_of_matrices_lacks_what_is_made_of_a_gap(left, right, sides):
+    views, arrays = [], []
+    for shape, has_gaps in zip((left, right), sides, strict=True):
+        array, present = np.ones(shape), np.arange(shape[0]) != 1 if has_gaps else True
+        views.append(lacking(array, present).x if has_gaps else array)
+        lacks = np.broadcast_to(np.transpose(present), shape[::-1]).T
+        arrays.append(np.where(lacks, array, np.nan))
+    product = views[0] @ views[1]
+    expected = np.isnan(arrays[0] @ arrays[1])
+    assert np.array_equal(product._isna()(), expected)
+    if product._ndim():
+        assert np.array_equal(product[-1:]._isna()(), expected[-1:])
+    with silence():
+        found = product._mean()()
+    assert found == 3 or (np.isnan(found) and expected.all())
+
+
+def test_a_column_by_itself_is_described_without_its_gaps():
+    d = lacking([1.0, 100.0, 3.0, 200.0], [1, 0, 1, 0])
+    for column in (d.x, d.x * 1, dv.View(d.x, whole=np.s_[:]).whole, d.x._reshape(2, 2)):
+        (found,) = column._describe().values()
+        assert (found["count"], found["missing"], found["max"]) == (4, 2, 3)
+    (found,) = d.x[1]._describe().values()
+    assert (found["count"], found["missing"]) == (1, 1)
+    wide = np.arange(8).reshape(4, 2), np.array([[1, 0], [1, 1], [0, 0], [1, 1]], bool)
+    columns = lacking(*wide).x._describe(columns=True)
+    assert [one["missing"] for one in columns.values()] == [1, 2]
+    assert [one["max"] for one in lacking(*wide)._describe(columns=True).values()][:2] == [6, 7]

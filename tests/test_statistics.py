@@ -990,3 +990,44 @@ def test_sums_and_products_begin_with_a_number(kind, initial, dtype):
             with np.errstate(all="ignore"):
                 expected = getattr(np, kind)(data, axis, initial=initial, **how)
             assert_same(found(), expected)
+
+
+TEXTS = {
+    "any length": np.array(["b", "", "a"], np.dtypes.StringDType()),
+    "texts": np.array(["b", "", "a"]),
+    "empty": np.array(["", "", ""]),
+    "bytes": np.array([b"b", b"", b"a"]),
+}
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]])
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_where_a_mask_is_false_do_not_count(name, mask):
+    data, mask = TEXTS[name], np.array(mask, bool)
+    for kind in ("any", "all"):
+        expected = getattr(np, kind)(data, where=mask)
+        assert_same(getattr(dv.View(data), f"_{kind}")(where=mask)(), expected)
+    if name == "any length":
+        assert dv.View(data)._sum(where=mask)() == "".join(data[mask])
+        for initial in ("", "x"):
+            found = dv.View(data)._sum(where=mask, initial=initial)()
+            assert found == np.sum(data, where=mask, initial=initial)
+
+
+def test_a_sum_begins_with_its_initial_value():
+    texts = np.array(["b", "a"], np.dtypes.StringDType())
+    assert dv.View(texts)._sum(initial="x")() == "xba" == np.sum(texts, initial="x")
+    assert dv.View(texts.astype(object))._sum(initial="x")() == "xba"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("kind", ["median", "nanmedian", "mean", "nanmean"])
+def test_there_is_no_mean_of_texts_and_the_error_says_so(name, kind):
+    with pytest.raises(TypeError, match=r"^(nan)?(mean|median): 't' holds (texts|bytes) "):
+        getattr(dv.View(t=TEXTS[name]).t, f"_{kind}")()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_place_of_the_first_text_is_numpys_as_nothing_is_missing(name):
+    for kind in ("argmin", "nanargmin", "argmax", "nanargmax"):
+        assert getattr(dv.View(TEXTS[name]), f"_{kind}")()() == getattr(np, kind)(TEXTS[name])

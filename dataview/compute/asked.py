@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.layout import axes_of_source, reshaped, transposed
 from dataview.plan.node import DType, Node, Shape, told_of_reduced
-from dataview.plan.operations import NumpyFunction
+from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.places import place_of
 from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.plan.symbols import deferring
@@ -73,7 +75,7 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
     if isinstance(node, Sampled) and node.passes:
         _check_one_pass(kind, axes)
     if kind == "quantile":
-        dtype = quantile_dtype(shape, axes, known_dtype(node), options)
+        dtype = _quantile_dtype_of(node, shape, axes, options)
         return _in_order(kind, node, axes, keepdims, options, dtype)
     if "arg" in kind and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
@@ -85,11 +87,26 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
 
 
 def _dtype_of(kind: str, node: Node) -> DType:
-    """Return the dtype of a statistic; name the texts or dates of which NumPy has none."""
-    dtype = known_dtype(node)
+    """Return the dtype of a statistic."""
+    with _naming(kind, node):
+        return result_dtype(kind, known_dtype(node))
+
+
+def _quantile_dtype_of(
+    node: Node, shape: Shape, axes: tuple[int, ...], options: dict[str, Any]
+) -> DType:
+    """Return the dtype of a median or of quantiles."""
+    with _naming("median" if options["method"] == MEDIAN else "quantile", node):
+        return quantile_dtype(shape, axes, known_dtype(node), options)
+
+
+@contextlib.contextmanager
+def _naming(kind: str, node: Node) -> Iterator[None]:
+    """Name the texts or dates of which NumPy has no such statistic."""
     try:
-        return result_dtype(kind, dtype)
+        yield
     except TypeError as error:
+        dtype = known_dtype(node)
         what = _WITHOUT.get(dtype.kind)
         if what is None:
             raise
@@ -131,7 +148,7 @@ def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     if dtype.hasobject:
         raise TypeError(f"{kind} of objects is left to NumPy: np.{kind}(view) reads all of them")
     of_times = dtype.kind in "mM" and kind not in ("nanmin", "nanmax")
-    return kind[3:] if dtype.kind in "biu" or of_times else kind
+    return kind[3:] if not may_be_missing(dtype) or of_times else kind
 
 
 def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
@@ -176,7 +193,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
     if kind.startswith("arg") and len(axes) > 1:
         raise of_one_axis(kind, axis)
     if kind == "quantile":
-        dtype = quantile_dtype((1,) * ndim, tuple(sorted(axes)), known_dtype(node), options)
+        dtype = _quantile_dtype_of(node, (1,) * ndim, tuple(sorted(axes)), options)
     else:
         dtype = _dtype_of(kind, node)
     if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):

@@ -39,7 +39,10 @@ BEGUN = frozenset(["sum", "nansum", "prod", "nanprod", *EXTREMES])
 """The statistics that can begin with an initial value."""
 
 NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
-"""What an element that is left out is taken for."""
+"""What an element that is left out is taken for, among texts an empty one for 0."""
+
+TEXTS = "UST"
+"""The kinds of texts."""
 
 
 # --- of what is there ----------------------------------------------------------------------------
@@ -50,7 +53,8 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
     if isinstance(node, Ragged) and node.leaf().has_gaps:
         return _of_rows_with_gaps(kind, node, axis, keepdims, options)
-    leaves_out = kind.startswith("nan") and node.dtype == object and not isinstance(node, Ragged)
+    is_of_objects = node.dtype is not None and node.dtype.kind in "OT"
+    leaves_out = kind.startswith("nan") and is_of_objects and not isinstance(node, Ragged)
     present = known_in(node) if leaves_out or may_lack(node) else None
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
@@ -59,16 +63,35 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
         return of_all(kind, with_nan(node, present), axis, keepdims, options)
     kind, dtype = kind.removeprefix("nan"), known_dtype(node)
     if kind in _PAIRED:
+        if dtype.kind in TEXTS:
+            return _extreme_of_texts(kind, node, present, axis, keepdims)
         (pairs,) = elementwise(NumpyFunction("paired"), (node, present))
         return of_array(kind, pairs, axis, keepdims, options)
     if dtype.kind == "O" and kind in AVERAGES:
         return _average_of_objects(kind, node, present, axis, keepdims, **options)
-    if dtype.kind not in _KINDS.get(kind, "biufcmO"):  # objects have None and are left to NumPy
+    if dtype.kind not in _KINDS.get(kind, "biufcmMOUST"):  # there is none
         return of_all(kind, node, axis, keepdims, options)
     data, paired = _without_others(kind, node, present)
     if paired is None:
         return of_all(kind, data, axis, keepdims, options)
     return of_array(paired, data, axis, keepdims, options)
+
+
+def _extreme_of_texts(kind: str, node: Node, present: Node, axis: Any, keepdims: bool) -> Node:
+    """Return an extreme of the texts that are present, or where it is; they are found as objects.
+
+    NumPy has no pairs of a text of any length and its mask.
+    """
+    dtype = known_dtype(node)
+    as_objects, back = (
+        NumpyFunction("astype", (("dtype", np.dtype(own)), ("casting", "unsafe")))
+        for own in (object, dtype)
+    )
+    if kind in EXTREMES and dtype.kind != "T":
+        return of_all(kind, node, axis, keepdims, {})  # which NumPy refuses
+    (pairs,) = elementwise(NumpyFunction("paired"), (elementwise(as_objects, (node,))[0], present))
+    found = of_array(kind, pairs, axis, keepdims, {})
+    return elementwise(back, (found,))[0] if kind in EXTREMES else found
 
 
 def _average_of_objects(
@@ -116,7 +139,7 @@ def _of_rows_with_gaps(
 
 _PAIRED = frozenset(("min", "max", "argmin", "argmax"))
 
-_KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc"}
+_KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc", "sum": "biufcmOT", "prod": "biufcO"}
 """The kinds of data of which there is a statistic of some elements, if not of all."""
 
 
@@ -198,7 +221,9 @@ def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | Non
     """
     dtype, plain = known_dtype(node), kind.removeprefix("nan")
     if plain in NEUTRAL:
-        neutral = stored(ArraySource(np.array(NEUTRAL[plain], node.dtype)), False)
+        number = NEUTRAL[plain]
+        value = "" if dtype.kind in TEXTS and not number else number
+        neutral = stored(ArraySource(np.array(value, dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return chosen, None
     if dtype.kind not in ("biufcm" if plain == "mean" else "biufc"):

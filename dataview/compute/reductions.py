@@ -217,7 +217,7 @@ def widest(values: np.ndarray) -> np.ndarray:
 
 def _sum_value(state: State, options: dict[str, Any]) -> Any:
     """Return a sum, with an initial value that counts before the sum has its own dtype."""
-    return _in_range(np.add, state[0], options["initial"]) if "initial" in options else state[0]
+    return _in_range(np.add, options["initial"], state[0]) if "initial" in options else state[0]
 
 
 def _first(state: State, options: dict[str, Any]) -> Any:
@@ -361,7 +361,7 @@ def _product_value(state: State, options: dict[str, Any]) -> Any:
     """Return a product, with an initial value that counts before the product is out of range."""
     if "initial" in options:
         initial = np.asarray(options["initial"], state[0].dtype)
-        state = _multiply(state, (initial,) if len(state) == 1 else _scaled(initial))
+        state = _multiply((initial,) if len(state) == 1 else _scaled(initial), state)
     return state[0] if len(state) == 1 else _times_power(*state)
 
 

@@ -37,6 +37,7 @@ from dataview.plan.kinds import (
     Concat,
     Driven,
     Elementwise,
+    MatMul,
     Record,
     Sampled,
     Select,
@@ -462,6 +463,8 @@ def _own_mask(node: Any) -> Node | None:
         return concat([present_or_all(part) for part in node.nodes])
     if isinstance(node, Driven):
         return present_in(node.node)
+    if isinstance(node, MatMul):
+        return _of_product(node)
     if not isinstance(node, Elementwise):
         return None
     own = _OWN.get(Masked if isinstance(node.ufunc, Masked) else node.ufunc)
@@ -502,6 +505,26 @@ def _of_known(node: Elementwise) -> Node:
     _, present = node.args
     assert isinstance(present, Node)
     return present
+
+
+def _of_product(node: MatMul) -> Node | None:
+    """Return where nothing is missing of a row and a column that are multiplied."""
+    length = known_shape(node.args[0])[-1]
+    line, found = broadcast(_constant(True), (length,)), []
+    is_of_matrices = all(len(known_shape(arg)) > 1 for arg in node.args)
+    for number, arg in enumerate(node.args):
+        present, shape = present_in(arg), known_shape(arg)
+        if present is None:
+            continue
+        (missing,) = elementwise(np.logical_not, (present,))
+        axis = max(0, len(shape) - 2) if number else len(shape) - 1
+        pair = (line, missing) if number else (missing, line)
+        own: Node = MatMul(pair, (*shape[:axis], *shape[axis + 1 :]), np.dtype(bool))
+        if is_of_matrices:
+            key = (Ellipsis, None, slice(None)) if number else (Ellipsis, None)
+            own = select(own, parse(key, known_shape(own)))
+        found.append(elementwise(np.logical_not, (own,))[0])
+    return functools.reduce(_both, found) if found else None
 
 
 def _of_where(node: Elementwise) -> Node:

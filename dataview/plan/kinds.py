@@ -222,8 +222,8 @@ class MatMul(Node):
 
     def __init__(self, args: tuple[Node, Node], shape: Shape, dtype: DType) -> None:
         super().__init__(shape, dtype)
-        self.args = args
-        self.levels = levels_above(args)
+        self.args, self.levels = args, levels_above(args)
+        self.has_gaps = any(arg.has_gaps for arg in args)
         warn_of_rounds(self)
 
 

@@ -172,7 +172,7 @@ def reshaped(node: Node, shape: Any, order: str = "C") -> Node:
         return node
     index = _reshaping(own, wanted)
     plain = select(node, index, "the reshape")
-    if isinstance(node, Stored) and not node.meta:  # what metadata tell is looked for below
+    if isinstance(node, Stored) and not node.meta and not node.has_gaps:  # these need the node
         same = node.source.reshaped(wanted)
         if same is not None:
             return stored(same, node.writable).replaced(fields=plain._fields, meta=plain.meta)

@@ -26,7 +26,6 @@ from dataview.plan.gaps import (
     with_mask,
 )
 from dataview.plan.kinds import (
-    Elementwise,
     Extents,
     Mapped,
     Record,
@@ -181,9 +180,11 @@ def _with_masks(spec: Spec) -> Spec:
 
 
 def _with_nothing_in_gaps(node: Node) -> Node:
-    """Return computed data such that functions see None, NaN or NaT in place of what is missing."""
-    present = present_in(node) if isinstance(node, Elementwise) else None
-    if present is None or not may_be_missing(known_dtype(node)):
+    """Return data such that functions see None, NaN or NaT in place of what is missing."""
+    if not node.has_gaps or isinstance(node, (Record, Sampled, Ragged)):
+        return node
+    present, dtype = present_in(node), known_dtype(node)
+    if present is None or not may_be_missing(dtype) or dtype.kind == "T":  # which may have none
         return node
     return with_mask(without_mask(node, known_dtype(node), ""), present)
 

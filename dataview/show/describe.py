@@ -28,7 +28,7 @@ from dataview.index import sampled_rows
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Attached, Fields, Window
-from dataview.plan.gaps import MASK_OF, holds_codes, known_in, masks_in, present_in
+from dataview.plan.gaps import MASK_OF, holds_codes, known_in, least_present, masks_in, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -140,8 +140,15 @@ def _leaves(node: Node, name: str, mask: Node | None = None) -> Iterator[_Leaf]:
         yield _Leaf(f"{name}_length" if name else "length", lengths_of(node), (), mask)
         return
     if name or not node.fields.named:
-        yield _Leaf(name, node, (), known_in(node) if mask is None and holds_codes(node) else mask)
+        yield _Leaf(name, node, (), _mask_of(node) if mask is None else mask)
     yield from _windows(node, node.fields, name, ())
+
+
+def _mask_of(node: Node) -> Node | None:
+    """Return where a field by itself has data, None if nothing tells that some are missing."""
+    if node.shape is None:
+        return None
+    return known_in(node) if holds_codes(node) else least_present(node, 1)
 
 
 def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> Iterator[_Leaf]:
@@ -152,18 +159,20 @@ def _windows(root: Node, fields: Fields, name: str, path: tuple[str, ...]) -> It
         elif 0 in part.positions:  # no field of each row
             yield from _leaves(at_path(root, inner), _joined(name, own))
         else:
-            yield _Leaf(_joined(name, own), root, inner)
+            yield _Leaf(_joined(name, own), root, inner, _mask_of(at_path(root, inner)))
             yield from _windows(root, part.fields, _joined(name, own), inner)
 
 
 def _columns(leaf: _Leaf) -> Iterator[_Leaf]:
     """Yield the columns of a field, itself if it has no axis of columns."""
     _checked(leaf)
-    shape = known_shape(_at(leaf.root, leaf.path))
+    shape, mask = known_shape(_at(leaf.root, leaf.path)), leaf.mask
     if len(shape) < 2:
         yield leaf
     for number in range(shape[1] if len(shape) > 1 else 0):
-        yield leaf._replace(name=f"{leaf.name}[{number}]", path=(*leaf.path, number))
+        own = mask if mask is None or len(known_shape(mask)) < 2 else _at(mask, (number,))
+        column = leaf._replace(name=f"{leaf.name}[{number}]", path=(*leaf.path, number))
+        yield column._replace(mask=own)
 
 
 def _at(node: Node, path: tuple[str | int, ...]) -> Node:
@@ -202,15 +211,15 @@ def _summaries(leaves: list[_Leaf]) -> list[_Summary]:
             blocks = {id(root): _block(root, cut, memo) for root in roots}
         found = []
         for leaf, rows in zip(leaves, numbers, strict=True):
-            data = evaluate(_at(blocks[id(leaf.root)], leaf.path))
+            data = np.atleast_1d(evaluate(_at(blocks[id(leaf.root)], leaf.path)))
             low, high = np.searchsorted(rows, [cut.start, cut.stop])
             places = rows[low:high] - cut.start
             if leaf.mask is not None:
-                there = evaluate(blocks[id(leaf.mask)])
+                there = np.atleast_1d(evaluate(blocks[id(leaf.mask)]))
                 found.append(_Summary(data[there], data[places][there[places]]))
                 found[-1].lack(data[~there].size)
                 continue
-            found.append(_Summary(data, data[places] if data.ndim else data))
+            found.append(_Summary(data, data[places]))
         return found
 
     nothing = [np.empty(0, known_dtype(node)) for node in templates]

@@ -330,7 +330,7 @@ def _values(part: Node, mask: Node | None, rows: slice) -> np.ndarray:
     if mask is None:
         return values
     there = read(mask, rows).reshape(-1, *[1] * (values.ndim - 1))
-    found = np.empty(values.shape, [("value", values.dtype), ("mask", bool)])
+    found = np.empty(values.shape, [("value", in_records(values.dtype)), ("mask", bool)])
     found["value"], found["mask"] = values, there
     return found
 

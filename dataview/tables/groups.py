@@ -130,7 +130,7 @@ class Grouped:
             else:  # a list is one label, and no array of several
                 there &= column == (own if isinstance(value, (tuple, list)) else value)
         if np.count_nonzero(there) != 1:
-            known = ", ".join(map(repr, _labels_in(table[:8]))) + (
+            known = (", ".join(map(repr, _labels_in(table[:8]))) or "none") + (
                 ", ..." if len(table) > 8 else ""
             )
             names = ", ".join(map(repr, self._names))

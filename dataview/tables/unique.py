@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, row_blocks, run_in_windows, settle
+from dataview.compute import evaluate, row_blocks, run_in_windows, settle, without_mask
 from dataview.index import Index
 from dataview.plan.build import record, stored
-from dataview.plan.gaps import known_in
+from dataview.plan.gaps import known_in, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -251,8 +251,7 @@ def _with_rows(columns: Node, photograph: Photograph) -> Node:
 def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
     """Return the distinct values of a node, or its labels alone, reading it once."""
     settle(node)
-    has_none = not labels and may_be_missing(known_dtype(node))  # which stands among the values
-    present = None if has_none else known_in(node)
+    node, present = _with_none(node) if not labels else (node, known_in(node))
 
     def count(index: Index) -> Counted:
         block = evaluate(node, index)
@@ -260,6 +259,19 @@ def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
 
     with in_order(name_of(node)):
         return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
+
+
+def _with_none(node: Node) -> tuple[Node, Node | None]:
+    """Return values among which one stands for what is missing, and where there are values.
+
+    Integers, and texts, have nothing for it, so that what a mask says is missing is left out.
+    """
+    dtype = known_dtype(node)
+    if not may_be_missing(dtype):
+        return node, known_in(node)
+    if dtype.kind == "T":
+        return node, present_in(node)
+    return without_mask(node, dtype, ""), None
 
 
 def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray) -> Counted:
