@@ -420,8 +420,8 @@ class FoundJournal(Journal):
                 torn.pop(entry.block, None)  # it was done, and its slot was being used again
                 marks[entry.block] = False
                 yield entry
-        for error in torn.values():
-            raise error
+        for one in torn.values():
+            raise one
         if is_kept and keeps_all and any(marks):
             raise DamagedJournal(f"the journal {self.path} is damaged: old bytes are missing")
 

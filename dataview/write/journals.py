@@ -42,7 +42,7 @@ class Journals:
 
     def __init__(self, path: str, syncs: bool = False) -> None:
         self.path, self.syncs = path, syncs
-        self.folder = folder_of(path)
+        self.name, self.folder = os.path.basename(path), folder_of(path)
         self._idle: list[Journal] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()

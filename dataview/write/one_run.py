@@ -75,7 +75,7 @@ class _Noted:
             journal = owner.taken()
             try:
                 owner.check_whole()
-                journal.begin_run(self._run(owner.path, file, old).packed())
+                journal.begin_run(self._run(owner.name, file, old).packed())
             except BaseException:
                 _give_back(owner, journal)
                 raise
@@ -84,9 +84,8 @@ class _Noted:
 
     def _run(self, owner: str, file: Any, old: np.ndarray) -> Run:
         """Return what tells where the run is, in a file that an owner of journals is or has."""
-        seen, name = os.fstat(file.fileno()), os.path.basename(owner)
-        inside = self.source.path_inside
-        return Run(name, inside, seen.st_ino, seen.st_size, self.place, old.tobytes())
+        seen, inside = os.fstat(file.fileno()), self.source.path_inside
+        return Run(owner, inside, seen.st_ino, seen.st_size, self.place, old.tobytes())
 
     def end(self) -> None:
         """Say that the run is written: from now on a crash changes nothing."""

@@ -35,6 +35,8 @@ def checksum(data: Any) -> int:
     >>> checksum(one) != checksum(other), checksum(one) == checksum(one.tobytes())
     (True, True)
     """
+    if type(data) is bytes and len(data) < LARGE:
+        return zlib.crc32(data)
     raw: Any = np.frombuffer(data, np.uint8)
     if len(raw) < LARGE:
         return zlib.crc32(raw)
@@ -51,9 +53,10 @@ def _weights(count: int) -> np.ndarray:
 
 def write_all(handle: int, data: memoryview, place: int) -> None:
     """Write bytes at a place in an open file, all of them."""
-    while data:
-        count = _pwrite(handle, data, place)
+    count = _pwrite(handle, data, place)
+    while count < data.nbytes:
         data, place = data[count:], place + count
+        count = _pwrite(handle, data, place)
 
 
 _moving = threading.Lock()
