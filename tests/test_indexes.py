@@ -176,6 +176,10 @@ def test_the_prefix_stands_beside_the_index_or_is_given(tmp_path):
     assert d.url[0]() == "http://prefix.com/go/here/1?a=1&b=2&c=three&d=true"
     written(tmp_path, "index2-meta.csv", "hostname\ndata\n")
     assert dv.open(path, get="text").item[0]() == "one"
+    written(tmp_path, "my data/1", "two words")
+    written(tmp_path, "index2-meta.csv", "host name\r\nmy data\r\n")
+    assert dv.open(path, get="text").item[0]() == "two words"
+    assert dv.open(path, get="text", prefix=tmp_path / "my data").item[0]() == "two words"
     with pytest.raises(ValueError, match="url_params= are for items with URLs"):
         dv.open(path, get="text", url_params=params).url()
     written(tmp_path, "index2-meta.csv", "hostname\n")
@@ -248,6 +252,12 @@ def test_what_is_no_index_is_refused(tmp_path, index):
         dv.open(index, get="bytes", kind="image")
     with pytest.raises(ValueError, match="got an empty list"):
         dv.open([], get="bytes")
+    with pytest.raises(TypeError, match="prefix= is a URL or the path of a folder; got 3"):
+        dv.open(index, get="bytes", prefix=3)
+    with pytest.raises(TypeError, match=r"url_params= is a mapping.*got 'a=1'"):
+        dv.open(index, get="bytes", url_params="a=1")
+    with pytest.raises(TypeError, match=r"texts or numbers; got 'a': None in url_params="):
+        dv.open(index, get="bytes", url_params={"a": None})
     with pytest.raises(TypeError, match=r"got int; .*dv.View\(filename=paths\)"):
         dv.open([index, 3], get="bytes")
     with pytest.raises(ValueError, match=r"no rows with numbers.* manifest=True.* _map"):
@@ -972,6 +982,9 @@ def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
         for name, text in files.items():
             archive.writestr(f"in/{name}", text)
         archive.writestr("in/cats/index.csv", "filename\na.txt\n")
+        buffer = io.BytesIO()
+        np.save(buffer, np.arange(3))
+        archive.writestr("arrays/a.npy", buffer.getvalue())
     dv.cache.set_root(tmp_path / "cache")
     try:
         for url in ("memory://idx", f"zip://in::file://{tmp_path}/x.zip"):
@@ -984,6 +997,10 @@ def test_folders_elsewhere_and_in_archives_are_indexes(tmp_path):
             assert d.label[rows]().tolist() == ["cats", "cats", None]
         inside = dv.open(f"zip://in/cats/index.csv::file://{tmp_path}/x.zip", get="text")
         assert inside.item().tolist() == ["a"]
+        decoded = dv.open(f"zip://in/cats/index.csv::file://{tmp_path}/x.zip", get=None)
+        assert decoded.item().tolist() == ["a"]
+        arrays = dv.open(f"zip://arrays::file://{tmp_path}/x.zip", get=None)
+        assert arrays.item().tolist() == [[0, 1, 2]]
     finally:
         dv.cache.set_root(None)
         memory.rm("/idx", recursive=True)

@@ -37,7 +37,7 @@ from dataview.formats.media.rows import (
 )
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import Opening, is_url
+from dataview.sources import Opening, folder_and_name, is_url
 
 ITEM = "item"
 """The field of what was got."""
@@ -110,7 +110,8 @@ def decoded(places: Places, opening: Opening, options: Mapping[str, Any]) -> Row
 
 def _kind(urls: list[str], path: str) -> str:
     """Return the kind of files, as the names of some of them tell it."""
-    found = [kind_of(suffix_of(url.partition("?")[0] if is_url(url) else url)) for url in urls]
+    names = [folder_and_name(url.partition("?")[0])[1] if is_url(url) else url for url in urls]
+    found = [kind_of(suffix_of(name)) for name in names]
     known = [kind for kind in found if kind is not None]
     if not known:
         raise ValueError(

@@ -90,7 +90,7 @@ def open_indexes(
     processor: Callable[..., Any] | None = None,
     filename: str = "filename",
     url_params: Mapping[str, Any] | None = None,
-    prefix: str | None = None,
+    prefix: str | os.PathLike[str] | None = None,
     order: str = "file",
     **options: Any,
 ) -> Node:
@@ -104,6 +104,9 @@ def open_indexes(
         raise ValueError(f"order is one of {', '.join(map(repr, ORDERS))}; got {order!r}")
     if processor is not None and not callable(processor):
         raise TypeError(f"processor is a function of what was got; got {processor!r}")
+    if prefix is not None and not isinstance(prefix, (str, os.PathLike)):
+        raise TypeError(f"prefix= is a URL or the path of a folder; got {prefix!r}")
+    prefix = None if prefix is None else os.fsdecode(prefix)
     gets = list(get) if isinstance(get, (list, tuple)) else [get] * len(sources)
     if len(gets) != len(sources):
         raise ValueError(f"get= has {len(gets)} getters for {len(sources)} indexes; give as many")
@@ -315,10 +318,11 @@ def _prefix_beside(path: str, folder: str, reach: Elsewhere) -> str | None:
     raw = content(Place(beside, reach=reach)) if is_url(path) or os.path.isfile(beside) else None
     if raw is None:
         return None
-    lines = raw.decode("utf-8-sig").split()
-    if len(lines) < 2:
+    lines = raw.decode("utf-8-sig").split("\n")
+    told = lines[1].strip() if len(lines) > 1 else ""
+    if not told:
         raise ValueError(
             f"{beside} says in its second line what stands before the names of the index, and has "
-            f"{len(lines)} lines; prefix= gives it instead"
+            "nothing there; prefix= gives it instead"
         )
-    return lines[1] if is_url(lines[1]) else inside(folder, lines[1])
+    return told if is_url(told) else inside(folder, told)

@@ -68,6 +68,8 @@ class Addresses(NamedTuple):
 
         >>> Addresses("http://a.b/c", None, "x=1").of("1"), Addresses("/a").of("1")
         ('http://a.b/c/1?x=1', '/a/1')
+        >>> Addresses("", None, "x=1").of("http://a.b/c?y=2#top")
+        'http://a.b/c?y=2&x=1#top'
         >>> Addresses("http://a.b/c").of("50 % off?#1.png")
         'http://a.b/c/50%20%25%20off%3F%231.png'
         """
@@ -87,7 +89,8 @@ class Addresses(NamedTuple):
                 f"url_params= are for items with URLs, and {found} is a file of this machine; "
                 "leave them out, or give the URL before the names as prefix="
             )
-        return f"{found}{'&' if '?' in found else '?'}{self.params}"
+        url, sign, place = found.partition("#")
+        return f"{url}{'&' if '?' in url else '?'}{self.params}{sign}{place}"
 
     def _check_inside(self, name: str, place: str) -> None:
         """Raise if a name leads out of the folder of the index, be it by a chain of URLs."""
@@ -111,6 +114,14 @@ def params_text(params: Mapping[str, Any] | None) -> str:
     """
     if params is None:
         return ""
+    if not isinstance(params, Mapping):
+        raise TypeError(f"url_params= is a mapping, such as {{'size': 128}}; got {params!r}")
+    for key, value in params.items():
+        if not isinstance(key, str) or not isinstance(value, (str, int, float, np.generic)):
+            raise TypeError(
+                f"parameters of URLs have names, and are texts or numbers; got {key!r}: {value!r} "
+                "in url_params="
+            )
     told = {key: str(value).lower() if isinstance(value, bool) else value
             for key, value in params.items()}  # fmt: skip
     return urllib.parse.urlencode(sorted(told.items()))
