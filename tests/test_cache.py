@@ -63,6 +63,21 @@ def test_the_root_is_the_one_set_or_named_or_the_systems(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []  # asking makes no folder
 
 
+def test_a_url_is_no_place_where_files_are_kept(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"at paths; got 's3://bucket/x'; dv\.cache\.download"):
+        dv.cache.set_root("s3://bucket/x")
+    dv.cache.set_root(None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATAVIEW_ROOT", "s3://me:secret@bucket/x")
+    with pytest.raises(ValueError, match="at paths; got 's3://me:…@bucket/x'"):
+        dv.cache.root()
+    monkeypatch.setenv("DATAVIEW_ROOT", str(tmp_path))
+    for url in ("https://host/x.npy", "memory://x.npy"):
+        with pytest.raises(ValueError, match="at paths; got"):
+            dv.cache.make_or_load(url, np.save, np.load)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_relative_root_is_absolute_and_home_is_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cache.set_root("here")

@@ -550,6 +550,8 @@ def test_blocks_return_as_many_rows(d, result):
         (lambda d: d[0]._map(abs), TypeError),
         (lambda d: d.x[0]._map(abs), TypeError),
         (lambda d: d._cached(-1), ValueError),
+        (lambda d: d._cached(np.nan), ValueError),
+        (lambda d: d._cached("https://host/x.npz", version=1), ValueError),
         (lambda d: d.x[0]._cached(10), TypeError),
     ],
 )
@@ -966,6 +968,26 @@ def test_rows_in_a_file_are_computed_once_for_each_version(kept_in, name):
     stem, _, end = name.partition(".")
     first = kept_in / f"{stem}-v1{'.' * bool(end)}{end}"
     assert first.exists() and (kept_in / f"{stem}-2{'.' * bool(end)}{end}").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "expected"),
+    [("k", "1.0", "k-1.0"), ("k.csv.gz", 1, "k-1.csv.gz"), ("k.v2.npz", "1.0", "k.v2-1.0.npz")],
+)
+def test_the_version_stands_before_what_names_the_format(kept_in, name, version, expected):
+    d = dv.View(x=np.arange(3.0), s=["a", "b", "c"])
+    for _ in range(2):
+        with d._cached(name, version=version) as kept:
+            assert kept.x().tolist() == [0, 1, 2] and kept.s().tolist() == ["a", "b", "c"]
+        assert [path.name for path in kept_in.iterdir()] == [expected]
+
+
+def test_a_record_is_kept_as_one_array_in_an_npy_file(kept_in):
+    d = dv.View(x=np.arange(3.0), n=np.arange(3))
+    for _ in range(2):
+        assert_same(d._cached("k.npy", version=1)(), d())
+    with pytest.raises(ValueError, match="made from other data"):
+        d._drop("n")._cached("k.npy", version=1)
 
 
 def test_an_array_in_a_file_is_opened_and_not_loaded(kept_in):

@@ -6,6 +6,8 @@ import os
 import pathlib
 import sys
 
+from dataview.sources import is_url, shown
+
 VARIABLE = "DATAVIEW_ROOT"
 
 _chosen: list[pathlib.Path] = []
@@ -32,6 +34,7 @@ def set_root(path: str | os.PathLike[str] | None) -> None:
 
 
 def _whole(path: str | os.PathLike[str]) -> pathlib.Path:
+    _check_here(os.fspath(path))
     return pathlib.Path(os.path.abspath(os.path.expanduser(path)))
 
 
@@ -51,6 +54,7 @@ def path_of(name: str | os.PathLike[str]) -> pathlib.Path:
     if not isinstance(name, (str, os.PathLike)):
         raise TypeError(f"a path is a text or a path object; got {name!r}")
     given = os.path.expanduser(name)
+    _check_here(given)
     if os.path.isabs(given):
         return pathlib.Path(os.path.normpath(given))
     normal = os.path.normpath(given)
@@ -60,6 +64,15 @@ def path_of(name: str | os.PathLike[str]) -> pathlib.Path:
             "give an absolute path for another place"
         )
     return root() / normal
+
+
+def _check_here(path: str) -> None:
+    """Raise if a path is a URL, which would be the name of a folder here."""
+    if is_url(path):
+        raise ValueError(
+            f"files are kept on this machine, at paths; got {shown(path)!r}; dv.cache.download() "
+            "fetches what a URL names"
+        )
 
 
 def folder_at(path: pathlib.Path) -> pathlib.Path:

@@ -15,6 +15,9 @@ from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import deterministic
 
+PACKED = (".gz", ".zip")
+"""The suffixes of packed files, before which stands the one of what is packed."""
+
 
 def computed_once(
     node: Node, path: str | os.PathLike[str], version: str | int | None, progress: Any = None
@@ -30,8 +33,9 @@ def computed_once(
             "the view is not the same each time it is computed (_deterministic is False); "
             "_freeze() keeps one of its states in memory, _save() in a file"
         )
-    place = _with_version(path_of(path), version)
+    place = path_of(path)
     format = None if place.suffix else "folder"
+    place = _with_version(place, version)
     make_or_load(
         place,
         lambda fresh: save(node, fresh, format, progress=progress),
@@ -43,11 +47,18 @@ def computed_once(
 
 
 def _with_version(place: pathlib.Path, version: str | int) -> pathlib.Path:
-    """Return the place of a version of what has a place: as text if that is a name of files."""
+    """Return the place of a version of what has a place: as text if that is a name of files.
+
+    >>> _with_version(pathlib.Path("x.csv.gz"), "1.0"), _with_version(pathlib.Path("x"), 2)
+    (PosixPath('x-1.0.csv.gz'), PosixPath('x-2'))
+    """
     mark = str(version)
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", mark):
         mark = hashlib.sha256(mark.encode()).hexdigest()[:16]
-    return place.with_name(f"{place.stem}-{mark}{place.suffix}")
+    end = place.suffix
+    if end in PACKED:
+        end = pathlib.Path(place.stem).suffix + end
+    return place.with_name(f"{place.name.removesuffix(end)}-{mark}{end}")
 
 
 def _check_same(node: Node, found: Node, place: pathlib.Path) -> None:
@@ -62,4 +73,5 @@ def _check_same(node: Node, found: Node, place: pathlib.Path) -> None:
 
 def _kind(node: Node) -> tuple[int | None, list[str] | None]:
     rows = node.shape[0] if node.shape else node.count
-    return rows, sorted(node.fields) if isinstance(node, Record) else None
+    names = node.dtype.names if node.dtype is not None else None  # as a record in .npy has them
+    return rows, sorted(node.fields if isinstance(node, Record) else names or ()) or None

@@ -162,7 +162,7 @@ def _computed(owner: Node, numbers: list[int]) -> dict[int, dict[str, np.ndarray
 
 def cached(node: Node, limit: float) -> Node:
     """Return the same node with a store that keeps up to `limit` bytes of its rows."""
-    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or limit < 0:
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, np.number)) or not limit >= 0:
         raise ValueError(f"a cache holds a number of bytes; got {limit!r}")
     if isinstance(node, Stream):
         raise StreamError("a stream is read in order: its samples are not kept by number")
