@@ -196,6 +196,14 @@ def test_lengths_and_masks_stand_beside_the_field():
         dv.collate([{"words": [1], "words_length": 1}], pad={"words": dv.Pad(length=True)})
 
 
+def test_masks_stay_masks_where_they_are_padded():
+    images = [np.ones((n, 2), bool) for n in (1, 2)]
+    for value in (0, 1, False, 0.0):
+        assert dv.collate(images, pad=value).dtype == bool
+    assert dv.collate(images, pad=1).all()
+    assert dv.collate(images, pad=2).dtype == int
+
+
 def test_ragged_samples_are_kept_as_they_are():
     found = dv.collate([{"x": [1, 2]}, {"x": [3.5]}], pad={"x": "ragged"})["x"]
     assert (found._dtype(), found._shape()) == (np.dtype(float), (2, None))

@@ -1974,3 +1974,62 @@ def test_padded_masks_are_masks():
     rows = dv.ragged([[True, False], [True]])
     assert_same(rows._pad()(), np.array([[True, False], [True, False]]))
     assert_same(rows._pad(2)(), np.array([[1, 0], [1, 2]]))
+
+
+# -------------------- samples that are made as values, and one of them --------------------
+
+
+def labelled(number):
+    return {"words": [number] * number, "label": number}
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        lambda: dv.View(labelled, _length=4)._probe(),
+        lambda: dv.View(labelled, _length=4, _fields={"words": ((None,), int), "label": int}),
+        lambda: dv.View(np.arange(4))._map(lambda s: labelled(int(s())))._probe(),
+    ],
+)
+def test_ragged_samples_are_written_to_rows_of_their_lengths(samples):
+    for write in (
+        lambda d, s: d._write(s),
+        lambda d, s: d._write({"words": s.words, "label": s.label}),
+        lambda d, s: d.__setitem__(slice(None), s),
+        lambda d, s: (d.words._write(s.words), d.label.__setitem__(slice(None), range(4))),
+    ):
+        d = dv.View(words=[[-1] * n for n in range(4)], label=np.zeros(4, int))
+        write(d, samples())
+        assert [words.tolist() for words in d.words()] == [[n] * n for n in range(4)]
+        assert d.label().tolist() == [0, 1, 2, 3]
+
+
+def test_a_ragged_stream_is_written_to_rows_of_its_lengths():
+    d = dv.View(words=[[-1] * n for n in range(4)], label=np.zeros(4, int))
+    d._write(dv.View(lambda: map(labelled, range(4)))._probe())
+    assert [words.tolist() for words in d.words()] == [[n] * n for n in range(4)]
+    assert d.label().tolist() == [0, 1, 2, 3]
+
+
+def test_ragged_samples_of_other_lengths_are_written_nowhere():
+    d = dv.View(words=[[-1] * n for n in range(4)], label=np.zeros(4, int))
+    with pytest.raises(ValueError, match=r"row 0 has \(0,\), the value \(3,\)"):
+        d._write(dv.View(labelled, _length=4)._probe()[::-1])
+    assert d == dv.View(words=[[-1] * n for n in range(4)], label=np.zeros(4, int))
+
+
+def test_one_sample_with_ragged_fields_is_called():
+    calls = []
+
+    def sample(number):
+        calls.append(number)
+        return {**labelled(number), "inner": {"words": [number, 1]}}
+
+    d = dv.View(sample, _length=4)._probe()
+    calls.clear()
+    one = d[2]()
+    assert one["words"].tolist() == [2, 2]
+    assert one["label"] == 2
+    assert one["inner"]["words"].tolist() == [2, 1]
+    assert calls == [2]
+    assert [row()["words"].tolist() for row in d] == [[n] * n for n in range(4)]

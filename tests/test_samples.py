@@ -414,6 +414,15 @@ def test_b52_lists_are_arrays_and_tuples_are_parts():
     assert_same(zero_d["name"], np.array(["a", "bcd"]))
 
 
+@pytest.mark.parametrize("names", [None, ("text", "label")])
+def test_a_text_and_a_number_are_two_parts(names):
+    d = dv.View([("a", 1), ("bc", 2)], _names=names)
+    text, label = names or ("0", "1")
+    assert d[text]().tolist() == ["a", "bc"]
+    assert d[label]().tolist() == [1, 2]
+    assert dv.View([("a", "b"), ("c", "d")])._shape() == (2, 2)
+
+
 def test_b52_samples_in_loaders():
     def batch(make, **options):
         return next(dv.View(make, _length=2)._loader(2, **options))

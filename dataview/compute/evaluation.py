@@ -124,6 +124,8 @@ def _answer(node: Node, index: Index | None, memo: Memo) -> Answer:
         if isinstance(node, Select):
             index = node.index if index is None else compose(node.index, index)
         node = node.node
+    if index is None and type(node) is Record and node.shape is None and not node.rank:
+        return _one_sample(node)
     shape = (node.shape or known_shape(node)) if index is None else index.shape
     if shape and max(shape) >= ENDLESS:
         raise endless("calling")
@@ -342,6 +344,17 @@ def _record(
         for name, part in parts.items():
             out_of = out if cut is None else cut.of(out)
             out_of[name] = yield part, None if cut is None else cut.within(known_shape(part))
+    return out
+
+
+def _one_sample(node: Record) -> Generator[Ask, np.ndarray, np.ndarray]:
+    """Return one sample of which the shape is known once its parts have been made."""
+    found: dict[str, np.ndarray] = {}
+    for name, part in members(node).items():
+        found[name] = yield part.node, None
+    out = np.empty((), [(name, array.dtype, array.shape) for name, array in found.items()])
+    for name, array in found.items():
+        out[name] = array
     return out
 
 

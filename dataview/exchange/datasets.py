@@ -212,18 +212,23 @@ def _listed(values: list[Any], names: Names | None) -> Node:
 
 
 def _has_parts(value: Any) -> bool:
-    """Whether a sample of a list has parts; a plain tuple has if they cannot make one array."""
+    """Whether a sample of a list has parts; a plain tuple has if they cannot make one array.
+
+    A text and a number do not, though NumPy makes two texts of them.
+    """
     if type(value) is not tuple:
         is_named = isinstance(value, tuple) and hasattr(value, "_fields")
         return is_named or isinstance(value, Mapping) or dataclasses.is_dataclass(value)
-    return len({_shape_of(part) for part in value}) > 1
+    return len({_kind_of(part) for part in value}) > 1
 
 
-def _shape_of(value: Any) -> Any:
+def _kind_of(value: Any) -> Any:
+    """Return the shape of a part, and whether it is of texts; None of lists of many lengths."""
     try:
-        return np.shape(value)
-    except ValueError:  # lists of different lengths
+        found = np.asarray(value)
+    except ValueError:
         return None
+    return found.shape, found.dtype.kind in "SUT"
 
 
 # --- samples by number, and in order ---

@@ -201,8 +201,8 @@ def _structured(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 def holding(dtype: Any, value: Any, where: str = "") -> Any:
     """Return the dtype itself if it holds the value, else one that holds both.
 
-    >>> holding(np.dtype(int), 0.0), holding(np.dtype(int), np.nan)
-    (dtype('int64'), dtype('float64'))
+    >>> holding(np.dtype(int), 0.0), holding(np.dtype(int), np.nan), holding(np.dtype(bool), 0)
+    (dtype('int64'), dtype('float64'), dtype('bool'))
     """
     own = np.asarray(value)
     if dtype.kind == "O":
@@ -211,6 +211,8 @@ def holding(dtype: Any, value: Any, where: str = "") -> Any:
         raise TypeError(f"{where}{value!r} is no padding for samples of {dtype}")
     if dtype.kind in "SU":
         return np.result_type(dtype, own.dtype)
+    if own.dtype.kind in "iu" and dtype.kind == "b" and own in (0, 1):
+        return dtype
     if own.dtype.kind in "iu" and dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         if not bounds.min <= int(own) <= bounds.max:

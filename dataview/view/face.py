@@ -9,7 +9,7 @@ from typing import Any, Never, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import exchange, spaces
+from dataview import exchange, samples, spaces
 from dataview.compute import evaluate, read_as_rows_of
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
@@ -209,13 +209,25 @@ def built(value: Any) -> Built | None:
     return Built(count, key is not None)
 
 
+def to_write(value: Any) -> Any:
+    """Return a value such that its rows can be written, which takes how long each of them is."""
+    found = unwrapped(value)
+    if isinstance(found, dict):
+        return {name: _with_lengths(part) for name, part in found.items()}
+    return _with_lengths(found)
+
+
+def _with_lengths(value: Any) -> Any:
+    return samples.with_lengths(value) if isinstance(value, Node) else value
+
+
 def as_written(part: BaseView, key: Any, value: Any) -> tuple[Node, Any, Built | None]:
     """Return what a key chose, the value that is written there, and when that was built.
 
     A key with an ellipsis chooses an array, as in NumPy: an object there is the element of an array
     without axes, where one without is that array itself.
     """
-    node, given = node_of(part), unwrapped(value)
+    node, given = node_of(part), to_write(value)
     keys = key if type(key) is tuple else (key,)
     if node.dtype == object and not node.shape and any(one is Ellipsis for one in keys):
         is_element = isinstance(given, np.ndarray) and not given.ndim

@@ -124,7 +124,7 @@ class LibraryVerbs(BaseView):
 
         A tensor shares memory that can be written, unless `copy=True`; otherwise it has a copy.
         """
-        return exchange.to_torch(node_of(self), device, copy)
+        return exchange.to_torch(samples.with_lengths(node_of(self)), device, copy)
 
     def _to_pandas(self) -> Any:
         """Return the data as a pandas DataFrame with a column for each field, or as a Series.

@@ -200,7 +200,7 @@ class View(
         array([7, 0, 7, 0])
         """
         try:
-            write(node_of(self), unwrapped(value), face.built(value))
+            write(node_of(self), face.to_write(value), face.built(value))
         except (TypeError, ValueError) as error:
             _tell(error, self)
             raise
