@@ -1066,3 +1066,23 @@ def test_processes_compute_once(kept_in):
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in running] == ["14"] * 3
     assert (kept_in / "log").read_text() == "made;"
+
+
+@pytest.mark.parametrize(
+    "rows", [lambda d: d, lambda d: d[1:4], lambda d: d._select("a", "inner"), lambda d: d[::-1]]
+)
+def test_all_fields_of_a_sample_that_a_function_makes_are_cached_together(rows):
+    calls = []
+
+    def sample(number):
+        calls.append(number)
+        return {"a": number, "b": [number, 1], "inner": {"c": -number}}
+
+    d = rows(dv.View(sample, _length=5)._probe())
+    kept = d._cached(1e6)
+    calls.clear()
+    assert kept.a().tolist() == d.a._freeze()().tolist()
+    calls.clear()
+    assert kept.inner.c().tolist() == [-number for number in kept.a().tolist()]
+    assert kept[1].inner.c() == -kept.a[1]()
+    assert not calls

@@ -295,7 +295,9 @@ class ProcessWorker:
                 stack = self._asking.recv()
         except (EOFError, OSError):
             stack = "it has ended\n"
-        return f"a worker process, sample {self._at.value}:\n{stack}"
+        at = self._at.value
+        where = f"sample {at}" if at >= 0 else "before its first sample"
+        return f"a worker process, {where}:\n{stack}"
 
     def _make_room(self, size: int) -> None:
         """Allocate memory in which a result as large as the last one fits, with some to spare."""

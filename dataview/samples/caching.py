@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, listen
+from dataview.compute import evaluate, listen, maker_of
 from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
 from dataview.plan.build import field, record, select, with_fields
@@ -234,7 +234,10 @@ def _named(leaf: Node, node: Node) -> str:
 def _origin(node: Node) -> Any:
     """Return a key that is equal for members that are computed together."""
     below = node.node if isinstance(node, Select) else node
-    return (id(below.step), id(below.node)) if isinstance(below, Mapped) else id(node)
+    if isinstance(below, Mapped):
+        return id(below.step), id(below.node)
+    maker = maker_of(below)
+    return id(node) if maker is None else maker
 
 
 def _kept(node: Node, owner: Node, name: str, step: CachedRows) -> Node:
