@@ -447,6 +447,21 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
     assert "needs the guard `if __name__ == '__main__':`" in run.stderr.splitlines()[-1]
 
 
+def test_a_function_below_the_guard_is_told_where_to_stand(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import dataview as dv\n"
+        "if __name__ == '__main__':\n"
+        "    def own(sample):\n"
+        "        return sample\n"
+        "    with dv.View([1])._loader(transform=own, workers=1, kind='process') as loader:\n"
+        "        next(loader)\n"
+    )
+    run = python(script, timeout=120)
+    assert "attribute 'own'" in run.stderr
+    assert "define it at the top of the script, above the guard" in run.stderr
+
+
 # --- workers that do not end by themselves -----------------------------------------------------
 
 

@@ -360,7 +360,7 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
     try:
         work = _loaded(shared)
     except Exception as error:
-        work = _portable(error)
+        work = _portable(_with_advice(error))
     while True:
         try:
             task, name = pickle.loads(pipe.recv_bytes())
@@ -376,6 +376,18 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
         except Exception as error:
             answer = (True, *_packed(_portable(error), name))
         pipe.send_bytes(pickle.dumps(answer, protocol=5))
+
+
+def _with_advice(error: Exception) -> Exception:
+    """Return the error by which a pickle was refused; of a script's functions it says more."""
+    if not isinstance(error, AttributeError) or "__mp_main__" not in str(error):
+        return error
+    found = AttributeError(
+        f"{error}: a worker process runs the script without what is below its guard `if __name__ "
+        "== '__main__':`; define it at the top of the script, above the guard"
+    )
+    found.__cause__ = error
+    return found
 
 
 def _loaded(shared: tuple[Any, ...]) -> Any:
