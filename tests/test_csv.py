@@ -461,6 +461,9 @@ def test_types_are_given_by_column_or_for_all(tmp_path, way):
     assert found["b"][0] == [False, True]
     assert found["day"][1] == np.dtype("M8[us]")
     assert str(found["day"][0][1]) == "1999-12-28 00:00:00"
+    zoned = written(tmp_path, "at\n2020-01-01 00:30+0200\n", "zoned.csv")
+    (at,) = read(zoned, dates={"at": "%Y-%m-%d %H:%M%z"})["at"][0]
+    assert str(at) == "2019-12-31 22:30:00"
     for text in (str, "str", "text", "string"):
         assert values(path, types={"a": text})["a"] == ["1", "255"]
     assert values(path, types=str)["a"] == ["1", "255"]
@@ -579,6 +582,9 @@ def test_hostile_files_are_refused_in_little_memory(tmp_path, way):
     with open(tmp_path / "cell.csv", "wb") as file:
         file.write(b'a,b\n1,2\n3,"x')
         file.truncate(1 << 30)
+    with open(tmp_path / "first.csv", "wb") as file:
+        file.write(b'a,b\n"x')
+        file.truncate(1 << 30)
     written(tmp_path, b"a" + b",b" * 1_000_000 + b"\n", "wide.csv")
     with gzip.open(tmp_path / "bomb.csv.gz", "wb", compresslevel=9) as packed:
         packed.write(b"a\n")
@@ -586,6 +592,7 @@ def test_hostile_files_are_refused_in_little_memory(tmp_path, way):
             packed.write(b"\n" * (1 << 20))
     for name, told in (
         ("cell.csv", "line 3: the row that begins there has no end in 16 MiB, with cell 2"),
+        ("first.csv", "line 2: the row that begins there has no end in 16 MiB, with cell 1"),
         ("wide.csv", "the first row has 1000001 cells, and a table has at most 65536 columns"),
         ("bomb.csv.gz", "unpacks to more than 200 times as many"),
     ):
@@ -757,6 +764,8 @@ def test_files_that_differ_are_refused_or_unified(tmp_path, way):
         "c": [0, 7],
         "c_mask": [False, True],
     }
+    with pytest.raises(ValueError, match="column 'a' is object in .*schema='union' makes texts"):
+        dv.open([one, three])
     assert values([one, three], schema="union")["a"] == ["1", "05 ", "u"]
 
 

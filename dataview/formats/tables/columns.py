@@ -102,12 +102,14 @@ class Table(ABC):
     `reads_rows` is true if reading one column passes over the others too: then those that were
     asked for together are read together, and as many more of `names` as were asked for one by one.
     Of what was read `kept_bytes` are kept: rows in no order come from the same groups again.
+    `texts_unite` is true if a union of columns of several natures is one of texts.
     `joins_groups` is true if groups are so small that a run of them is read at once, of no more
     than `most_joined`.
     """
 
     reads_rows = False
     joins_groups = False
+    texts_unite = False
     most_joined = 256
     kept_bytes = 32 << 20
     names: tuple[Name, ...] = ()
@@ -145,8 +147,7 @@ class Table(ABC):
                 few = int(self.starts.searchsorted(rows, side="right")) - 1
                 even = start + self.most_joined - start % self.most_joined  # the same next time
                 most = min(max(stop, few), even, groups.stop)
-                while stop < most and self._kept_at(stop, name) is None:
-                    stop += 1
+                stop = self._next_kept(stop, most, name)
             yield (start, stop) if kept is None else kept
             start = stop
 
@@ -155,6 +156,13 @@ class Table(ABC):
         place = self._run_at.get(group)
         run = None if place is None else self._runs.get(place)
         return None if run is None or name not in run.columns else place
+
+    def _next_kept(self, start: int, stop: int, name: Name) -> int:
+        """Return the first of some groups of which a column is kept, `stop` if there is none."""
+        for group in filter(self._run_at.__contains__, range(start, stop)):  # without a call each
+            if self._kept_at(group, name) is not None:
+                return group
+        return stop
 
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group, and whether both are known."""

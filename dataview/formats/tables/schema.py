@@ -127,6 +127,8 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     if fits and schema == "union":
         return both._replace(dtype=cast(Any, dtype))
     remedy = "schema='union' gives what they have in common" if fits else "open them one by one"
+    if not fits and table.texts_unite and schema != "union":
+        remedy = "schema='union' makes texts of both"
     raise ValueError(
         f"column {'.'.join(name)!r} is {_words(other)} in {table.title}, and {_words(one)} in "
         f"{first.title}; {remedy}"

@@ -284,14 +284,19 @@ def as_floats(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _dates(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:
     if field.dates is not None:
-        parse = datetime.datetime.strptime
-        return np.array([parse(cell, field.dates) for cell in cells], "M8[us]")
+        return np.array([_time_of(cell, field.dates) for cell in cells], "M8[us]")
     unit = np.datetime_data(field.kind.dtype)[0]
     for cell in cells if field.is_given else ():
         seen = _time(cell)
         if seen & TEXT or not seen & _EXACT[unit] or (unit == "ns" and seen & FAR):
             raise ValueError("no such date")
     return np.array([cell.strip(" \t") for cell in cells], field.kind.dtype)
+
+
+def _time_of(cell: str, dates: str) -> datetime.datetime:
+    """Return the time that a cell tells, in UTC if it tells its distance from that."""
+    found = datetime.datetime.strptime(cell, dates)
+    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 _EXACT = {

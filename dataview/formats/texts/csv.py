@@ -179,6 +179,7 @@ class CsvTable(Table):
 
     reads_rows = True
     joins_groups = True
+    texts_unite = True
     most_joined = 1024
 
     def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
@@ -361,7 +362,7 @@ def _first_rows(
         if is_last or len(starts) >= count:
             break
         if size >= LONGEST_ROW:
-            raise endless_row(file, begin, raw, dialect)
+            raise endless_row(file, begin + len(whole), raw[len(whole) :], dialect)
         size *= 4
     end = starts[count] if len(starts) > count else len(whole)
     rows = dialects.rows_of(decoded(file, begin, whole[:end]), dialect)[:count]

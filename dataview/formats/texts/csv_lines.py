@@ -103,15 +103,16 @@ def _has_comments(raw: bytes, dialect: Dialect) -> bool:
 
 def _are_regular(array: np.ndarray, quotes: np.ndarray, dialect: Dialect) -> bool:
     """Whether quotes stand around whole cells, or twice inside of them: then they come in pairs."""
-    ends = (ord(dialect.sep), 10, 13)
+    is_end = np.zeros(256, bool)  # looking up is faster than np.isin
+    is_end[[ord(dialect.sep), 10, 13]] = True
     opening, closing = quotes[::2], quotes[1::2]
-    before = array[opening - 1]
-    fits = np.isin(before, ends) | (opening == 0)
+    fits = is_end[array[opening - 1]] | (opening == 0)
     fits[1:] |= opening[1:] == closing[: len(opening) - 1] + 1
     if not fits.all():
         return False
     inside = closing[closing + 1 < len(array)]
-    fits = np.isin(array[inside + 1], ends) | (array[inside + 1] == ord(str(dialect.quote)))
+    is_end[ord(str(dialect.quote))] = True
+    fits = is_end[array[inside + 1]]
     return bool(fits.all())
 
 
@@ -199,9 +200,10 @@ def endless_row(file: TextFile, place: int, raw: bytes, dialect: Dialect) -> Val
     """Return the error for a row that has no end in much text."""
     cell = cells_until_end(raw, dialect, MOST_COLUMNS + 1)
     which = f"cell {cell}" if cell <= MOST_COLUMNS else f"more than {MOST_COLUMNS} cells"
+    size = round(len(raw) / (1 << 20))
     return ValueError(
         f"{file.path}: line {line_at(file, place)}: the row that begins there has no end in "
-        f"{len(raw) >> 20} MiB, with {which}; is a quote not closed, or sep={dialect.sep!r} wrong? "
+        f"{size} MiB, with {which}; is a quote not closed, or sep={dialect.sep!r} wrong? "
         "quote=None takes quotes as they are"
     )
 

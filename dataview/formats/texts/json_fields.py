@@ -40,13 +40,14 @@ EXACT = 1 << 53
 class Form:
     """What has been seen at one place in rows: types, each with the first line of it.
 
+    Of several files, a line is told with the name of its file.
     `members` are those of objects, and `inner` has what is in lists.
     """
 
     __slots__ = ("inexact", "inner", "kinds", "least", "members", "most", "objects")
 
     def __init__(self) -> None:
-        self.kinds: dict[type, int] = {}
+        self.kinds: dict[type, int | str] = {}
         self.members: dict[str, Form] = {}
         self.inner: Form | None = None
         self.least = self.most = 0
@@ -95,7 +96,7 @@ def check_settled(rows_settled: Any) -> None:
 # --- rows seen -----------------------------------------------------------------------------------
 
 
-def see(form: Form, values: Sequence[Any], lines: Sequence[int], depth: int = 0) -> None:
+def see(form: Form, values: Sequence[Any], lines: Sequence[int | str], depth: int = 0) -> None:
     """Note what values are, which are in these lines."""
     if depth > DEEPEST:
         raise ValueError(f"line {lines[0]} is nested more than {DEEPEST} levels deep")
@@ -135,7 +136,9 @@ def _is_exact(value: int) -> bool:
         return False
 
 
-def _see_members(form: Form, objects: list[dict[str, Any]], lines: list[int], depth: int) -> None:
+def _see_members(
+    form: Form, objects: list[dict[str, Any]], lines: list[int | str], depth: int
+) -> None:
     names = dict.fromkeys([*form.members, *itertools.chain.from_iterable(objects)])
     if len(names) > MOST_FIELDS:
         raise ValueError(

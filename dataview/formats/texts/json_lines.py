@@ -64,8 +64,10 @@ def open_json_lines(
     check_schema(schema)
     form = Form()  # of all files: a key that one of them lacks has a mask
     forms = [Form() if schema == "same" else form for _ in paths]
+    is_one = len(paths) == 1
     tables = [
-        JsonTable(one[0], claim, rows_settled, own) for one, own in zip(listing, forms, strict=True)
+        JsonTable(one[0], claim, rows_settled, own, is_one=is_one)
+        for one, own in zip(listing, forms, strict=True)
     ]
     known = [(one, own) for one, (_, own) in zip(tables, listing, strict=True) if one.settled]
     if not known:
@@ -97,8 +99,9 @@ class JsonTable(Table):
         rows_settled: int | None,
         form: Form,
         told: FileState | None = None,
+        is_one: bool = True,
     ) -> None:
-        self.rows_settled, self.form = rows_settled, form
+        self.rows_settled, self.form, self.is_one = rows_settled, form, is_one
         self.path = path
         self.raw = TextFile(path, claim, told=told)
         self.settled = 0
@@ -135,8 +138,10 @@ class JsonTable(Table):
             bounds = zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True)
             lines = (chosen + before + 1).tolist()
             rows = self._parsed([block[start:stop] for start, stop in bounds], lines)
+            name = os.path.basename(self.path)
+            places = lines if self.is_one else [f"{line} of {name}" for line in lines]
             try:
-                see(self.form, rows, lines)
+                see(self.form, rows, places)
             except ValueError as error:
                 raise ValueError(f"{self.raw.path} is no table: {error}") from None
 
