@@ -18,6 +18,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +40,7 @@ POPULATE_READ, POPULATE_WRITE = 22, 23
 
 
 _NUMBER = re.compile(r"0*([0-9]+)")
+_DIGITS = re.compile("0+")
 _ZEROS = dict.fromkeys(map(ord, "123456789"), "0")
 
 
@@ -58,10 +60,27 @@ def names_in_order(names: Collection[str]) -> list[str]:
     ['9.jpg', '10.jpg', 'x']
     """
     together = "\0".join(names)
-    if len({*together.translate(_ZEROS).split("\0")}) == 1:  # numbers have as many digits
+    forms = {*together.translate(_ZEROS).split("\0")}
+    if len(forms) == 1:  # numbers have as many digits
         return sorted(names)
+    if _are_numbered({*map(_DIGITS.sub, repeat("0"), forms)}, f"\0{together}\0"):
+        return sorted(sorted(names), key=len)
     keys = _NUMBER.sub(_weighed, together).split("\0")
     return [name for _, name in sorted(zip(keys, names, strict=True))]
+
+
+def _are_numbered(forms: set[str], together: str) -> bool:
+    """Whether names differ by one number alone, which has no zeros before it.
+
+    `forms` are their forms with 0 for each number, and `together` has a mark around each name.
+    """
+    if len(forms) != 1:
+        return False
+    (form,) = forms
+    before, *behind = form.split("0")
+    if len(behind) != 1:
+        return False
+    return together.count(f"\0{before}0") == together.count(f"\0{form}\0")
 
 
 def _weighed(number: re.Match[str]) -> str:
