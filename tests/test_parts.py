@@ -249,6 +249,7 @@ def test_ragged_rows_that_were_saved_in_parts(tmp_path):
         ({"layout": "parts", "max_parts": 0}, ValueError, "from 1 on"),
         ({"layout": "parts", "max_rows": -1}, ValueError, "from 0 on"),
         ({"layout": "parts", "parts_in_memory": "much"}, ValueError, "64MB"),
+        ({"layout": "parts", "parts_in_memory": 0}, ValueError, "parts_in_memory= is a number of"),
         ({"layout": "parts", "schema": "any"}, ValueError, "schema="),
         ({"layout": "parts", "columns": ["x"]}, TypeError, "no option 'columns'"),
         ({"layout": "parts", "part_in_memory": 9}, TypeError, "did you mean 'parts_in_memory'"),
@@ -326,6 +327,31 @@ def test_keys_of_parts_are_those_of_the_array(tmp_path_factory, data):
     )
     chain = data.draw(accepted_chains(X))
     check_same(d, X, lambda subject: follow(subject, chain))
+
+
+def test_rows_of_one_part_are_taken_in_any_order(tmp_path, rng):
+    columns = {"a": np.arange(40.0).reshape(20, 2), "n": np.arange(20)}
+    gaps = np.arange(20) % 3 > 0
+    for number in range(4):
+        own = slice(5 * number, 5 * number + 5)
+        missing = pa.array(columns["n"][own], mask=~gaps[own])
+        pq.write_table(
+            pa.table({"a": [*columns["a"][own]], "n": missing}), tmp_path / f"part-{number}.parquet"
+        )
+    d = dv.open(tmp_path, layout="parts")
+    for low, high in ((0, 5), (5, 10), (3, 20)):
+        rows = rng.integers(low, high, 9)
+        part = d[rows]
+        assert part.n_mask().tolist() == gaps[rows].tolist()
+        found = part._asdict()
+        assert found["n"][found["n_mask"]].tolist() == columns["n"][rows][gaps[rows]].tolist()
+        assert [row.tolist() for row in part.a()] == columns["a"][rows].tolist()
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", columns["a"][10 * number : 10 * number + 10])
+    x = dv.open(tmp_path, layout="parts", format="npy")
+    for rows in ([3, 1, 1, 9], [[12, 11], [19, 12]], [-1, 10], []):
+        assert_same(x[rows](), columns["a"][np.array(rows, int)])
+        assert_same(x[rows, ::-1](), columns["a"][np.array(rows, int), ::-1])
 
 
 def test_structured_arrays_and_windows_of_parts(tmp_path):
@@ -882,6 +908,10 @@ def test_a_stream_of_unknown_length_ends_with_a_short_batch(tmp_path):
     loader = d._loader(4)
     for _ in range(2):  # a second pass begins anew
         assert [len(batch()) for batch in loader] == [4, 4, 4, 1]
+    in_parts = d._loader(4, sampler="part-linear")
+    assert [len(batch()) for batch in in_parts] == [4, 4, 4, 1]
+    with pytest.raises(TypeError, match=r"takes no sampler=; .*manifest=True"):
+        d._loader(4, sampler="part-permutation-permutation")
     assert [len(batch()) for batch in d._minibatches(4)] == [4, 4, 4, 1]
     with pytest.raises(TypeError, match="length is unknown"):
         len(d)

@@ -70,7 +70,7 @@ def _by_parts(data: Data, order: np.ndarray, key: Key) -> Function:
     def rows(positions: np.ndarray) -> np.ndarray:
         numbers = np.searchsorted(reached, positions, side="right")
         found = np.empty(positions.shape, np.intp)
-        for number in np.unique(numbers).tolist():
+        for number in np.flatnonzero(np.bincount(numbers.ravel())).tolist():
             part, here = int(order[number]), numbers == number
             length = int(lengths[part])
             within = positions[here] - (reached[number] - length)

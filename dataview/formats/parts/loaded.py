@@ -95,6 +95,7 @@ class PartsTable(Tables):
     """All parts as one table, each of which is a group of rows that are read together."""
 
     parts: list[tuple[PartFile, Mapping[Name, Kind]]]
+    has_arrays = True
 
     def __init__(self, these: Counted, how: How) -> None:
         listing = these.listing

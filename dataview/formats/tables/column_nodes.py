@@ -12,7 +12,7 @@ from dataview.formats.tables.columns import JOINED_ROWS, Column, Kind, Name, Tab
 from dataview.formats.tables.fills import fills_of
 from dataview.formats.tables.late_values import LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
-from dataview.index import Affine, Constant, Index, gather, is_identity
+from dataview.index import LINE, Affine, Constant, Index, axes_of, gather, is_identity, positions
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
 from dataview.plan.gaps import MASK, own_columns, put_mask
@@ -83,7 +83,25 @@ class ColumnSource(Source):
             within = Index(index.shape, (line, *index.maps[1:]))
             whole = is_identity(within, block.shape)
             return block if whole else np.array(gather.read(block, within))
+        found = self._of_one_group(index, memo) if self.table.has_arrays else None
+        if found is not None:
+            return found
         return np.asarray(gather.by_rows(index, lambda places: self._at(places, memo)))
+
+    def _of_one_group(self, index: Index, memo: Memo) -> np.ndarray | None:
+        """Return rows of one group, which need not be sorted for that; None of several groups."""
+        rows, *others = index.maps
+        if self.depth or axes_of(rows) != (0,) or not index.shape[0]:
+            return None
+        places = positions(rows, index.shape).reshape(-1)
+        group = int(self.starts.searchsorted(places.min(), side="right")) - 1
+        if places.max() >= self.starts[group + 1]:
+            return None
+        ((first, stop),) = self.table.runs(range(group, group + 1), self.name)
+        part = Part(first, stop, places - self.starts[first], 0)
+        block = self._read(places, iter([part]), len(places), memo)
+        within = Index(index.shape, (LINE, *others))
+        return block if is_identity(within, block.shape) else np.array(gather.read(block, within))
 
     def _row(self, row: int, memo: Memo) -> np.ndarray:
         """Return one row alone, which takes half the time that several would."""

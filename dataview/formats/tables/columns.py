@@ -104,10 +104,12 @@ class Table(ABC):
     Of what was read `kept_bytes` are kept: rows in no order come from the same groups again.
     `texts_unite` is true if a union of columns of several natures is one of texts.
     `joins_groups` is true if groups are so small that a run of them is read at once, of no more
-    than `most_joined`.
+    than `most_joined`.  `has_arrays` is true if the values of groups are arrays, of which rows are
+    taken in any order.
     """
 
     reads_rows = False
+    has_arrays = False
     joins_groups = False
     texts_unite = False
     most_joined = 256
