@@ -707,7 +707,8 @@ def test_what_is_larger_than_the_limit_is_not_fetched(web, root):
     assert files_in(root) == []
     np.testing.assert_array_equal(dv.open(f"{web.url}/x.npy")[1](), X[1])  # where it is
     assert files_in(root) == []
-    for wrong in ({"bytes": -1}, {"bytes": "64 GB"}, {"disk": 80}):
+    of_bytes = ({"bytes": -1}, {"bytes": "64 GB"}, {"bytes": True})
+    for wrong in (*of_bytes, {"disk": 80}, {"disk": "0.8"}, {"disk": True}):
         with pytest.raises(ValueError, match="set_limit: "):
             cache.set_limit(**wrong)
 

@@ -263,6 +263,13 @@ def test_objects_are_copied(server):
 def test_what_keep_may_be(server, memory):
     with pytest.raises(TypeError, match="keep is True, False, or None"):
         dv.open(f"{server.url}/x.npy", keep="no")
+    for options in ({"timeout": "x"}, {"timeout": 0}, {"deadline": "x"}, {"deadline": -1}):
+        with pytest.raises(ValueError, match=rf"{next(iter(options))}= is a number of"):
+            dv.open(f"{server.url}/x.npy", **options)
+        with pytest.raises(ValueError, match="= is a number of seconds; got"):
+            dv.cache.download(f"{server.url}/x.npy", **options)
+    with pytest.raises(TypeError, match="storage_options is a mapping, for fsspec; got 3"):
+        dv.open("memory://x.npy", keep=False, storage_options=3)
     with pytest.raises(
         ValueError, match=r"keep=False: .* is of a format whose files are read whole"
     ):

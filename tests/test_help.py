@@ -456,6 +456,10 @@ def test_a_folder_of_other_things_is_told_with_what_it_holds(tmp_path):
         (tmp_path / f"{number}.xyz").write_text("")
     with pytest.raises(ValueError, match=r"; it holds 0\.xyz, 1\.xyz, .*4\.xyz, …$"):
         dv.open(tmp_path)
+    for number in range(2):
+        (tmp_path / f"part-{number}.npz").write_text("")
+    with pytest.raises(ValueError, match="; layout='parts' opens them as one, whose rows follow"):
+        dv.open(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 from dataview.cache.making import alone, new_at, put
 from dataview.cache.root import root
 from dataview.cache.transfer import Request, fetch
-from dataview.sources import file_name, is_url, key_of, shown
+from dataview.sources import check_patience, file_name, is_url, key_of, shown
 
 
 def download(
@@ -36,6 +36,7 @@ def download(
     if not isinstance(url, str) or not is_url(url):
         raise ValueError(f"download takes a URL, such as 'https://host/file'; got {url!r}")
     wanted = _checked(sha256)
+    check_patience(timeout, deadline)
     place = root() / "downloads" / f"{key_of(url, storage_options)}-{file_name(url)}"
     if _is_there(place, wanted):
         return place

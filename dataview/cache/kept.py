@@ -22,6 +22,7 @@ from dataview.cache.making import alone, new_at, put, remove, sweep
 from dataview.cache.root import folder_at, root
 from dataview.cache.transfer import Request, Stamp, Unchanged, fetch
 from dataview.errors import warn
+from dataview.index import is_integer
 from dataview.sources import WEB, file_name, key_of, local_path, scheme_of, shown
 from dataview.write import lock
 
@@ -53,9 +54,10 @@ def set_limit(bytes: int | None = None, disk: float | None = None) -> None:
     With None, the limits are 64 GB and 0.8 of the disk.  Copies are removed when the next file is
     fetched.  A file is fetched even if other files fill the disk beyond the limit.
     """
-    if bytes is not None and (not isinstance(bytes, int) or bytes < 0):
+    if bytes is not None and (not is_integer(bytes) or bytes < 0):
         raise ValueError(f"set_limit: bytes is a number of bytes; got {bytes!r}")
-    if disk is not None and not 0 <= disk <= 1:
+    is_part = isinstance(disk, (int, float)) and not isinstance(disk, bool)
+    if disk is not None and not (is_part and 0 <= disk <= 1):
         raise ValueError(f"set_limit: disk is a part of the disk, from 0 to 1; got {disk!r}")
     _limit.bytes = _Limit.bytes if bytes is None else bytes
     _limit.disk = _Limit.disk if disk is None else disk

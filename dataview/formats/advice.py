@@ -75,14 +75,16 @@ def for_file(path: str) -> str:
     return OPENED_BY.get(os.path.splitext(path)[1].lower(), "")
 
 
-def for_folder(path: str, tables: tuple[str, ...]) -> str:
-    """Say what a folder holds, and how its tables open, whose names have those suffixes."""
+def for_folder(path: str, tables: tuple[str, ...], others: tuple[str, ...]) -> str:
+    """Say what a folder holds, and how its tables and other files open, by these suffixes."""
     with os.scandir(path) as entries:
         names = sorted(one.name for one in islice(entries, 1000) if not one.name.startswith("."))
     if not names:
         return "it is empty"
     told = f"it holds {', '.join(names[:MOST_NAMES])}{', …' * (len(names) > MOST_NAMES)}"
     ends = [name[-len(end) :] for name in names for end in tables if name.lower().endswith(end)]
+    if not ends and sum(name.lower().endswith(others) for name in names) > 1:
+        return f"{told}; layout='parts' opens them as one, whose rows follow one another"
     if not ends:
         return told
     return (

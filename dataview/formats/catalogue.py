@@ -396,7 +396,8 @@ def _not_opened(path: str, given: str) -> ValueError:
     way = advice.for_file(path)
     if os.path.isdir(path):
         tables = [suffix for row in FORMATS.values() if row.is_table for suffix in row.suffixes]
-        what = f"the folder {given!r}; {advice.for_folder(given, tuple(tables))}"
+        others = [suffix for row in FORMATS.values() for suffix in row.suffixes]
+        what = f"the folder {given!r}; {advice.for_folder(given, (*tables,), (*others,))}"
     else:
         what = repr(given) + (
             f", whose data are a view by {way}" if way else "; format= says what it is"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dataview.cache import Lease, TooLong, local_copy
 from dataview.index.sizes import sizes
 from dataview.plan.node import Node
-from dataview.sources import Place, WholeOnly, is_url, local_path, shown
+from dataview.sources import Place, WholeOnly, check_patience, is_url, local_path, shown
 
 AT_ONCE = 8
 """So many files are copied at a time."""
@@ -38,6 +38,9 @@ def way_in(options: dict[str, Any]) -> Way:
     way = Way(**{name: options.pop(name) for name in Way._fields if name in options})
     if way.keep not in (True, False, None):
         raise TypeError(f"keep is True, False, or None: by the size; got {way.keep!r}")
+    check_patience(way.timeout, way.deadline)
+    if not isinstance(way.storage_options, (Mapping, type(None))):
+        raise TypeError(f"storage_options is a mapping, for fsspec; got {way.storage_options!r}")
     return way
 
 

@@ -113,9 +113,11 @@ def _signature(sampler: samplers.Sampler) -> list[Any]:
 
 
 def _stream_dealer(node: Stream, options: LoaderOptions) -> StreamDealer:
-    if options.sampler != "linear":
+    if not isinstance(options.sampler, str) or options.sampler not in ("linear", "part-linear"):
         raise StreamError(
-            "a stream comes in its own order, so it takes no sampler=; pool= shuffles it"
+            "a stream comes in its own order, so it takes no sampler=; pool= shuffles it, and "
+            "dv.open(folder, layout='parts', manifest=True) counts the rows of parts, of which "
+            "samplers then choose"
         )
     if options.straddle:
         raise StreamError("the batches of a stream end with it: leave straddle= out")

@@ -103,15 +103,15 @@ class Pool(NamedTuple):
 def pool_of(size: Any) -> Pool:
     """Return the pool of a number of samples, or of a text such as "64MB".
 
-    >>> pool_of("64MB")
-    Pool(size=64000000, bytes=True)
+    >>> pool_of("64MB"), pool_of("1KB").size, pool_of("1KiB").size
+    (Pool(size=64000000, bytes=True), 1000, 1024)
     """
     if isinstance(size, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B\s*", size)
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B\s*", size)
         if found is None:
-            raise ValueError(f"a pool in bytes is written like '64MB' or '1GiB'; got {size!r}")
+            raise ValueError(f"so many bytes are written like '64MB' or '1GiB'; got {size!r}")
         base = 1024 if found[3] else 1000
-        return Pool(int(float(found[1]) * base ** " kMGT".index(found[2] or " ")), True)
+        return Pool(int(float(found[1]) * base ** " KMGT".index(found[2].upper() or " ")), True)
     if not is_integer(size) or size < 1:
         raise ValueError(f"a pool holds at least one sample; got {size!r}")
     return Pool(size, False)

@@ -65,7 +65,14 @@ def open_parts(
 
 def parts_bytes(given: int | str | None) -> int:
     """Return how many bytes of parts are kept in memory: a number, or a text such as "64MB"."""
-    return KEPT_BYTES if given is None else pool_of(given).size
+    if given is None:
+        return KEPT_BYTES
+    if not isinstance(given, str) and (not is_integer(given) or given < 1):
+        raise ValueError(
+            f"parts_in_memory= is a number of bytes, from 1 on, or a text like '64MB'; "
+            f"got {given!r}"
+        )
+    return pool_of(given).size
 
 
 def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:

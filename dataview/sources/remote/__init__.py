@@ -1,6 +1,6 @@
 """Bytes of files that are elsewhere: a few of them at a time, or all."""
 
-from dataview.sources.remote.attempts import BrokenOff, repeated
+from dataview.sources.remote.attempts import BrokenOff, check_patience, repeated
 from dataview.sources.remote.file import RemoteFile, read_up_to
 from dataview.sources.remote.folders import There, files_at, is_pattern, look_at_all, names_below
 from dataview.sources.remote.npy import RemoteNpySource, open_remote_npy
@@ -23,8 +23,9 @@ from dataview.sources.remote.web import may_pass, refused
 
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
-    "check_local", "file_name", "files_at", "folder_and_name", "inside", "is_pattern", "is_url",
-    "is_web", "key_of", "local_path", "look_at_all", "may_pass", "names_below", "open_remote_npy",
+    "check_local", "check_patience", "file_name", "files_at", "folder_and_name", "inside",
+    "is_pattern", "is_url", "is_web", "key_of", "local_path", "look_at_all", "may_pass",
+    "names_below", "open_remote_npy",
     "place_may_pass", "read_all", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of",
     "shown", "version_in",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -17,6 +17,14 @@ _chance = random.SystemRandom()  # the generator that the user has seeded stays 
 
 class BrokenOff(ConnectionError):
     """A transfer that ended before the file did."""
+
+
+def check_patience(timeout: Any, deadline: Any) -> None:
+    """Raise if what says how long a server is waited for are no numbers of seconds."""
+    for name, value in (("timeout", timeout), ("deadline", deadline)):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not value >= 0 or (name == "timeout" and not value):
+            raise ValueError(f"{name}= is a number of seconds; got {value!r}")
 
 
 def repeated(
