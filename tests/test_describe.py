@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import tracemalloc
 import warnings
 
@@ -176,6 +177,19 @@ def test_a_description_is_folded_to_the_width_of_a_terminal():
     assert heads[0][1:4] == ["dtype", "count", "missing"] and len(heads) > 1
     assert heads[-1][-2:] == ["shortest", "longest"]
     assert [line.split()[0] for line in lines[lines.index("") :][-2:]] == ["field", "word"]
+
+
+def test_a_description_in_a_notebook_is_folded_too():
+    d = dv.View(x=np.arange(9.0), day=np.arange(9).astype("M8[s]"), word=["a", "b", "b"] * 3)
+    tables = d._describe()._repr_html_().split("<table>")[1:]
+    heads = [re.findall("<th[^>]*>([^<]*)", table) for table in tables]
+    assert len(heads) > 1 and {head[0] for head in heads} == {"field"}
+    assert sum(head.count("dtype") for head in heads) == 1 and heads[-1][-1] == "longest"
+
+
+def test_means_of_complex_numbers_are_as_short_as_those_of_others():
+    found = dv.View(np.array([1 / 3 + 1j, 2 / 3]))._describe()
+    assert "0.5+0.5j" in repr(found) and found[""]["mean"] == pytest.approx(0.5 + 0.5j)
 
 
 def test_memory_is_bounded_whatever_the_number_of_rows():

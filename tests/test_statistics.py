@@ -1031,3 +1031,18 @@ def test_there_is_no_mean_of_texts_and_the_error_says_so(name, kind):
 def test_the_place_of_the_first_text_is_numpys_as_nothing_is_missing(name):
     for kind in ("argmin", "nanargmin", "argmax", "nanargmax"):
         assert getattr(dv.View(TEXTS[name]), f"_{kind}")()() == getattr(np, kind)(TEXTS[name])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "?"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 1), (0, 2)])
+def test_moments_of_numbers_of_one_byte_are_exact(rng, dtype, axis):
+    a = rng.integers(0, 2, (4200, 40, 3)).astype("?") if dtype == "?" else None
+    if a is None:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        a = rng.integers(low, high, (4200, 40, 3), dtype, endpoint=True)
+    wide = a.astype("g")
+    count = wide.size // np.ravel(wide.sum(axis)).size
+    exact = (wide**2).sum(axis) / count - (wide.sum(axis) / count) ** 2
+    assert np.allclose(dv.View(a)._var(axis=axis)(), exact.astype("f8"), rtol=1e-15, atol=0)
+    same = np.full((4200, 40, 3), a.max())
+    assert not dv.View(same)._std(axis=axis)().any()

@@ -70,6 +70,11 @@ class _Leaf(NamedTuple):
 
 def described(node: Node, columns: bool = False) -> Description:
     """Return the statistics of each field, or of each column of fields that have several."""
+    if not isinstance(columns, bool | np.bool_):
+        raise TypeError(
+            f"columns= is True or False; got {columns!r}; d._select('x', 'y')._describe() tells of "
+            "some fields"
+        )
     leaves: list[_Leaf] = []
     refused: dict[str, Exception] = {}
     for leaf in _leaves(node, ""):
@@ -330,6 +335,8 @@ class _Summary:
                 found["std"] = float(np.sqrt(squares[0] / count))
         sample = np.concatenate(self.sample)
         if "min" in self.states:
+            # Once in order, it tells all: the numbers of one or two bytes have a faster way there.
+            sample.sort(kind="stable" if kind in "biu" and sample.itemsize <= 2 else None)
             found |= {name: _plain(self.states[name][0][0]) for name in ("min", "max")}
         if "min" in self.states and len(sample):
             numbers = sample.astype(np.uint8) if kind == "b" else sample
@@ -352,8 +359,11 @@ class _Summary:
             counter = Counter(sample.tolist())
             values, counts = list(counter), np.array([*counter.values()], np.int64)
         else:
-            distinct, counts = np.unique(sample, return_counts=True)
-            values = list(distinct[[counts.argmax()]]) if len(counts) else []
+            if "min" not in self.states:
+                sample = np.sort(sample)
+            starts = np.flatnonzero(np.concatenate([[True], sample[1:] != sample[:-1]]))
+            counts = np.diff(starts, append=len(sample)) if len(sample) else np.empty(0, np.int64)
+            values = [sample[starts[counts.argmax()]]] if len(counts) else []
         found: dict[str, Any] = {"distinct": _estimated(counts, known)}
         if self.dtype.kind in "bOUST" and len(counts):
             most = values[counts.argmax()] if self.dtype.kind in "OT" else values[0]
@@ -363,7 +373,7 @@ class _Summary:
 
 
 def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how many elements of a sample lie in each tenth from the least to the largest.
+    """Return how many elements of an ascending sample lie in each tenth of the whole range.
 
     >>> _histogram(np.array([0, 1, 1, 10]), {"min": 0, "max": 10})
     (1, 2, 0, 0, 0, 0, 0, 0, 0, 1)
@@ -373,7 +383,9 @@ def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
     if not math.isfinite(high - low):
         return ()
     numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
-    return tuple(np.histogram(numbers, BINS, (low, high))[0].tolist())
+    inner = np.histogram_bin_edges(numbers[:0], BINS, (low, high))[1:-1]
+    places = np.searchsorted(numbers, inner)
+    return tuple(np.diff(places, prepend=0, append=len(numbers)).tolist())
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:
@@ -405,6 +417,10 @@ def _known(flat: np.ndarray) -> np.ndarray:
     """Return the elements that are no NaN, no NaT and no None."""
     if not may_be_missing(flat.dtype):
         return flat
+    if flat.dtype.kind == "f" and len(flat):
+        with np.errstate(all="ignore"):
+            if not np.isnan(flat.min()):  # faster than asking each of them
+                return flat
     present = is_present(flat)
     return flat if present.all() else flat[present]
 

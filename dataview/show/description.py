@@ -22,6 +22,9 @@ COLUMNS = (
 )
 BLOCKS = "▁▂▃▄▅▆▇█"
 
+PAGE_ROOM = 100
+"""How wide a table in a notebook is, at most: it is no wider than a cell on a small screen."""
+
 FIELDS_SHOWN = (34, 16)
 """How many fields are shown, the first ones and the last ones; those between are left out."""
 
@@ -60,26 +63,32 @@ class Description(Mapping[str, Mapping[str, Any]]):
         return Description, (self.asdict(), self.sampled, self.left_out)
 
     def __repr__(self) -> str:
-        rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        parts: list[list[str]] = []
-        for fold in folds(widths[1:], ROOM - widths[0]):
-            cells = [[row[0], *row[1:][fold]] for row in rows if any(row[1:][fold])]
-            parts.append(aligned(zip(*cells, strict=True), lambda number: number > 0))
+        parts = [
+            aligned(zip(*rows, strict=True), lambda number: number > 0)
+            for rows in self._tables(ROOM)
+        ]
         told = [line for note in self._notes() for line in wrap(note, ROOM)]
         return "\n\n".join("\n".join(part) for part in [*parts, told] if part)
 
     def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        parts = [STYLE, f'<div class="dataview"><table><tr><th>{escape(head[0])}</th>']
-        parts += [*(f'<th class="n">{escape(cell)}</th>' for cell in head[1:]), "</tr>"]
-        for row in rows:
-            cells = [_bars(cell) if cell[:1] in {*BLOCKS} else escape(cell) for cell in row]
-            values = "".join(f'<td class="n">{cell}</td>' for cell in cells[1:])
-            parts.append(f"<tr><td>{cells[0]}</td>{values}</tr>")
-        parts.append("</table>")
+        parts = [STYLE, '<div class="dataview">']
+        for head, *rows in self._tables(PAGE_ROOM):
+            parts.append(f"<table><tr><th>{escape(head[0])}</th>")
+            parts += [*(f'<th class="n">{escape(cell)}</th>' for cell in head[1:]), "</tr>"]
+            for row in rows:
+                cells = [_bars(cell) if cell[:1] in {*BLOCKS} else escape(cell) for cell in row]
+                values = "".join(f'<td class="n">{cell}</td>' for cell in cells[1:])
+                parts.append(f"<tr><td>{cells[0]}</td>{values}</tr>")
+            parts.append("</table>")
         parts += [f"<div><i>{escape(note)}</i></div>" for note in self._notes()]
         return "".join([*parts, "</div>"])
+
+    def _tables(self, room: int) -> Iterator[list[list[str]]]:
+        """Yield the table in parts that are no wider than so many letters, each with the names."""
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for fold in folds(widths[1:], room - widths[0]):
+            yield [[row[0], *row[1:][fold]] for row in rows if any(row[1:][fold])]
 
     def _cells(self) -> list[list[str]]:
         """Return the table as texts: a row for each field, a column for each statistic."""
@@ -118,7 +127,7 @@ class Description(Mapping[str, Mapping[str, Any]]):
 def _cell(value: Any, is_estimate: bool) -> str:
     if isinstance(value, tuple):
         return blocks_of(value)
-    text = f"{value:.4g}" if isinstance(value, float) else harmless(str(value), 24)
+    text = f"{value:.4g}" if isinstance(value, float | complex) else harmless(str(value), 24)
     return f"≈{text}" if is_estimate else text
 
 
