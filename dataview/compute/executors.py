@@ -39,7 +39,10 @@ def executor(pool: Executor) -> Setting[Executor | None]:
     from concurrent.futures import Executor
 
     if not isinstance(pool, Executor):
-        raise TypeError(f"an executor is a concurrent.futures.Executor; got {pool!r}")
+        raise TypeError(
+            "an executor is a concurrent.futures.Executor, such as ThreadPoolExecutor(4); got "
+            f"{pool!r}"
+        )
     return Setting(_chosen, pool, "dv.executor(pool)")
 
 

@@ -7,7 +7,7 @@ import inspect
 import io
 import numbers
 import os
-from collections.abc import Iterator, Mapping, MappingView, Set
+from collections.abc import Iterable, Iterator, Mapping, MappingView, Set
 from typing import Any, cast
 
 import numpy as np
@@ -176,6 +176,8 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
             return values
         if isinstance(values, Node):
             return as_ragged(values, 1)
+        if not isinstance(values, Iterable):
+            raise TypeError(f"ragged rows are a list of lists or of arrays; got {values!r}")
         return ragged_of(*packed(list(values)))
     layout = layout_of(offsets, lengths, shapes)
     return laid_out(node_of(values), layout, exactly=offsets is None)

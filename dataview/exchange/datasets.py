@@ -188,7 +188,10 @@ def _member(name: str, value: Any) -> Node:
 def _unnamed(value: Any, names: Names | None) -> Node:
     if names is not None:
         what = type(value).__name__
-        raise TypeError(f"_names= names the parts of samples, or of a tuple of arrays; got {what}")
+        raise TypeError(
+            f"_names= names the parts of samples, or of a tuple of arrays; got {what}; a field for "
+            "each column of an array is dv.View(data, a=0, b=1)"
+        )
     return node_of(value)
 
 

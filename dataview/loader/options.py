@@ -319,7 +319,7 @@ def unknown_attribute(name: str, known: Collection[str], options: Collection[str
     >>> unknown_attribute("num_workers", (), ["workers"])
     "a loader has no attribute 'num_workers'; it is an option: d._loader(batch_size, workers=...)"
     >>> unknown_attribute("features", ["_failure"], ())
-    "a loader has no attribute 'features'"
+    "a loader has no attribute 'features'; fields belong to its batches: batch.features"
     """
     text = f"a loader has no attribute {name!r}"
     option = name if name in options else ELSEWHERE.get(name, "").partition("=")[0]
@@ -329,7 +329,9 @@ def unknown_attribute(name: str, known: Collection[str], options: Collection[str
         if name in names.split():
             return f"{text}; {advice}"
     public = [one for one in known if not one.startswith("_")]
-    return text if name.startswith("_") else text + hint(name, public)
+    if name.startswith("_"):
+        return text
+    return text + (hint(name, public) or f"; fields belong to its batches: batch.{name}")
 
 
 def _explained(known: Collection[str]) -> str:

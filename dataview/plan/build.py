@@ -23,7 +23,7 @@ from dataview.plan.fields import (
     through,
     window_index,
 )
-from dataview.plan.guards import check_array, why_no_rows
+from dataview.plan.guards import check_array, no_operation, why_no_rows
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -269,11 +269,11 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None) -> 
         shape = own
     try:
         dtypes = _result_dtypes(ufunc, *operands)
-    except TypeError:
+    except TypeError as error:
         for arg in args:
             if isinstance(arg, Node):
                 check_array(arg, ufunc.__name__)
-        raise
+        raise no_operation(ufunc.__name__, operands) from error
     if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from dataview.errors import StreamError, listed
 from dataview.index import is_endless
@@ -27,6 +29,30 @@ def check_no_record(node: Any, what: str) -> None:
 def _of_records(fields: Iterable[str], what: str) -> TypeError:
     names = ", ".join(map(repr, fields))
     return TypeError(f"{what} takes one array, not a record; choose a field: {names}")
+
+
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift")
+
+
+def no_operation(name: str, operands: Sequence[Any]) -> TypeError:
+    """Return the error for operands, dtypes or numbers after their types, that a ufunc has not.
+
+    >>> print(no_operation("greater", [np.dtype("M8[D]"), (int, 2002)]))
+    greater takes no datetime64[D] and 2002; a date is np.datetime64('2020-01-31')
+    >>> print(no_operation("invert", [np.dtype("f8")]))
+    invert takes no float64; it is for integers and for truth values, such as those of d > 0
+    """
+    kinds = {operand.kind for operand in operands if isinstance(operand, np.dtype)}
+    told = [str(op) if isinstance(op, np.dtype) else repr(op[1]) for op in operands]
+    advice = ""
+    if kinds & {*"UST"}:
+        advice = "; d._astype(float) makes numbers of texts, d._astype('T') texts of numbers"
+    elif kinds & {*"mM"}:
+        advice = "; a date is np.datetime64('2020-01-31')"
+        advice += ", a duration np.timedelta64(3, 'D')" * (name in ("add", "subtract"))
+    elif name in _BITWISE:
+        advice = "; it is for integers and for truth values, such as those of d > 0"
+    return TypeError(f"{name} takes no {' and '.join(told)}{advice}")
 
 
 def why_no_rows(node: Node) -> str:

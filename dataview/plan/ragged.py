@@ -32,6 +32,7 @@ from dataview.index import (
     whole_axes,
 )
 from dataview.index.flat import Layout, RowOf, as_objects, packed, place_of, shaped, windows_of
+from dataview.index.keys import key_text
 from dataview.plan.build import keyed, select, stored
 from dataview.plan.fields import NO_META, computed_meta
 from dataview.plan.guards import is_broadcast_to, is_whole, no_key
@@ -183,7 +184,7 @@ class Ragged(Sampled):
             return row if not rest else _keyed(row, tuple(rest))
         ragged, behind = rest[: len(self.layout.axes)], rest[len(self.layout.axes) :]
         if any(not is_whole(entry) for entry in ragged):
-            raise no_key(f"the key {key!r} is on an axis that each row lays out for itself")
+            raise no_key(f"the key {key_text(key)} is on an axis that each row lays out for itself")
         rows = cast(Ragged, self.part(parse(first, (self.count,))))
         if all(map(is_whole, behind)):
             return rows

@@ -122,6 +122,11 @@ def _number(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
+    if what == "object":
+        return TypeError(
+            f"cannot write objects, such as None, into {dtype}; what is missing is NaN among "
+            "floats: d._astype(float), NaT among dates, and False in a field's mask"
+        )
     return TypeError(
         f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
         f"'same_kind'); np.asarray(value, '{dtype}') converts it"

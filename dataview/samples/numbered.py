@@ -21,6 +21,7 @@ from dataview.index import (
     parse,
     positions,
 )
+from dataview.index.keys import key_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.gaps import (
     PRESENT,
@@ -247,7 +248,7 @@ class RaggedSamples(NumberedSamples):
             return None
         if all(entry is Ellipsis or is_whole(entry) for entry in entries[1:]):
             return self.part(parse(entries[0], (self.count or 0,)))
-        raise no_key(f"the key {key!r} is on an axis that each row lays out for itself")
+        raise no_key(f"the key {key_text(key)} is on an axis that each row lays out for itself")
 
     def sample(self, number: int) -> Node:
         """Return the member of one sample; an error names it."""

@@ -48,6 +48,7 @@ def __getattr__(name: str) -> object:
 
 
 _ELSEWHERE = {
+    "ImageSpace": "Conv2DSpace(shape=(28, 28), channels=1)",
     "OneHotFormatter": "IndexSpace(max_labels, dim).format_as(labels, VectorSpace(max_labels))",
     "SequenceDataSpace": "SequenceSpace(space), whose batches are pairs of data and mask",
     "SequenceMaskSpace": "SequenceSpace(space), whose batches are pairs of data and mask",

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import reduction
+from dataview.errors import listed
 from dataview.plan.build import elementwise, field, record, stored
 from dataview.plan.gaps import both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
-from dataview.plan.kinds import Record, known_dtype, known_shape
+from dataview.plan.kinds import Driven, Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
@@ -39,6 +40,11 @@ def _check_cast(given: DType, dtype: DType) -> None:
 
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype."""
+    if isinstance(node, Record | Driven):
+        raise TypeError(
+            "_fillna takes one array, not a record; d.x = d.x._fillna(value) fills a field of d: "
+            f"{listed(tuple(node.fields))}"
+        )
     check_array(node, "_fillna")
     if isinstance(node, Ragged):
         rows = node.relaid()

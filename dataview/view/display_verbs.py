@@ -207,6 +207,10 @@ def _asked(view: BaseView) -> Node | None:
 
 
 def _count(n: Any) -> int:
+    if not hasattr(n, "__index__"):
+        raise TypeError(
+            f"the number of rows to see is a whole number, such as 5 or len(d) // 10; got {n!r}"
+        )
     count = operator.index(n)
     if count < 0:
         raise ValueError(f"the number of rows to see is 0 or more; got {count}")

@@ -294,6 +294,11 @@ def unwrapped(value: Any) -> Any:
 
 def keys_by(view: Any, by: Any) -> list[Node]:
     """Return what rows are compared by: fields or other data, one or several, or the rows."""
+    if callable(by) and not isinstance(by, BaseView):
+        raise TypeError(
+            f"by= takes fields, such as 'x' or ['x', 'y'], or data with a value for each row, such "
+            f"as abs(d.x) or d._map(function); got the function {getattr(by, '__name__', by)!r}"
+        )
     is_list = isinstance(by, (list, tuple)) and by
     several = is_list and all(isinstance(one, (str, BaseView)) for one in by)
     keys = by if several else [view if by is None else by]
@@ -356,5 +361,6 @@ def names_in(names: Sequence[Any]) -> tuple[str, ...]:
     found = tuple(one if isinstance(one, (list, tuple)) else names)
     for name in found:
         if not isinstance(name, str):
-            raise TypeError(f"fields are named by texts; got {name!r}; d[rows] selects rows")
+            got = "a view" if isinstance(name, BaseView) else repr(name)
+            raise TypeError(f"fields are named by texts; got {got}; d[rows] selects rows")
     return found
