@@ -823,3 +823,14 @@ def test_a_mask_of_gaps_is_named_beside_its_column(tmp_path):
     assert "size_mask" not in repr(d._head()) and "size_mask" not in repr(d._show())
     assert "size_mask" not in d._head()._repr_html_()
     assert "size: numbers\n  1" in repr(d._show())
+
+
+def test_the_display_of_a_file_reads_nothing_and_says_what_shows_its_values(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(3, 2))
+    d = dv.open(tmp_path / "x.npy")
+    rows, value = "… not read; d._head() shows the first rows", "… not read; d() has the values"
+    for view, told in ((d, rows), (d[0], rows), (dv.View(x=d), rows), (d[0, 0], value)):
+        assert repr(view).splitlines()[-1].strip() == told
+        assert told in view._repr_html_()
+    for view in (d._head(), d[:0], d - 1, dv.View([1.0]), d._copy()):
+        assert "not read" not in repr(view) + view._repr_html_()

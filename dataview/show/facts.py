@@ -105,6 +105,7 @@ class Place(NamedTuple):
     words: str
     file: str
     names: tuple[str, ...] = ()
+    is_file: bool = False
 
 
 def place_words(found: Collection[Place]) -> list[str]:
@@ -149,7 +150,7 @@ def _place(node: Node) -> Place:
     told = PLACES.get(type(node))
     words = "computed" if told is None else told(node)
     file, names = node.source.in_file() if isinstance(node, Stored) else ("", ())
-    return Place(words, file or words, names)
+    return Place(words, file or words, names, bool(file) or words.endswith(("(r)", "(r+)")))
 
 
 def states(node: Node, depth: int = 4) -> list[str]:

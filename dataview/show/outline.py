@@ -131,6 +131,7 @@ class Outline:
         told = root.states if seen is node else states(node)
         self.facts = [*known, *where, *told, *meta_words(node.meta)]
         self.heads = self.hidden = 0
+        self.unread = "" if asked else _unread(node, found)
         self.copies = asked or len(seen.fields) <= MOST_COPIED
         if not (root.fields.named or root.fields.unread):
             root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
@@ -234,6 +235,16 @@ def _own_facts(
     return few(files, 60) if inner else place_words(part.places), told
 
 
+def _unread(node: Node, found: Sequence[Place]) -> str:
+    """Return what shows the values of a view of files, "" if there are none, or of other data."""
+    if not any(place.is_file for place in found) or formula_of(node):
+        return ""
+    rows = lengths_of(node)
+    if rows is None or 0 in rows:
+        return ""
+    return f"{CUT} not read; {'d._head() shows the first rows' if rows else 'd() has the values'}"
+
+
 # --- values --------------------------------------------------------------------------------------
 
 
@@ -303,6 +314,8 @@ def text(node: Node, data: Node | None = None) -> str:
     if formula := formula_of(node):
         lines.append(f"  = {formula}")
     rows = _table_text(shown) if shown.table else _tree_text(shown)
+    if shown.unread:
+        rows = [*rows, shown.unread]
     return "\n".join([*lines, *(f"  {row}".rstrip() for row in rows)])
 
 

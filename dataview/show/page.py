@@ -95,6 +95,8 @@ def _page(node: Node, shown: Outline, drawn: str, images: _Images) -> str:
     if rows:
         name = "fields" if root.fields.named or root.fields.unread else "values"
         lines += [f"<details open><summary>{name}</summary><table>", *rows, "</table></details>"]
+    if shown.unread:
+        lines.append(f"<div><i>{shown.unread}</i></div>")
     if shown.table:
         lines += [f"<div><i>{line}</i></div>" for line in left_out_of(shown.hidden)]
     if seen := images.of(root):
