@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import shutil
 import sys
 import tempfile
@@ -26,7 +27,12 @@ BLOCK = 64
 def show(chosen: Namespace) -> Iterator[str]:
     """Return the facts of each field."""
     with opened(chosen) as d:
-        yield json_of({"path": chosen.path, **_facts(d)}) if chosen.json else repr(d)
+        yield json_of({"path": chosen.path, **_facts(d)}) if chosen.json else _displayed(d)
+
+
+def _displayed(d: dv.View) -> str:
+    """Return the display of a view, in which a command is named in place of a call."""
+    return re.sub(r"not read; d.*\Z", "not read; `dataview head` prints the values", repr(d))
 
 
 def _facts(d: dv.View) -> dict[str, Any]:
