@@ -256,3 +256,46 @@ def test_a_gap_where_the_first_samples_had_none_is_not_lost():
         lambda i: {"a": d.a[1] if i == 4 else full.a[i]}, _length=12, _fields={"a": float}
     )
     assert np.isnan(floats.a()).tolist() == [n == 4 for n in range(12)]
+
+
+UNPROBED = {
+    "function": lambda d: dv.View(lambda i: d.a[i], _length=6),
+    "computed": lambda d: dv.View(lambda i: d.a[i] + 1, _length=6),
+    "rows": lambda d: dv.View(lambda i: d[["a", "ok"]][i], _length=6),
+    "field": lambda d: dv.View(a=dv.View(lambda i: d.a[i], _length=6), b=d.b),
+    "map": lambda d: d.a._map(lambda a: a * 2),
+    "map of rows": lambda d: d._map(lambda row: {"a": row.a}),
+    "batches": lambda d: d.a._map_batches(lambda some: some * 2),
+    "stream": lambda d: dv.View(lambda: iter(d.a))[:6],
+    "stream of rows": lambda d: dv.View(lambda: iter(d[["a", "ok"]]))[:6],
+    "mapped stream": lambda d: dv.View(lambda: iter(d))._map(lambda row: row.a * 2)[:6],
+    "mapped rows": lambda d: dv.View(lambda: iter(d))._map(lambda row: {"a": row.a})[:6],
+    "mapped batches": lambda d: dv.View(lambda: iter(d))._map_batches(lambda b: {"a": b.a})[:6],
+}
+
+
+@pytest.mark.parametrize("probed", [False, True])
+@pytest.mark.parametrize("name", UNPROBED)
+def test_a_copy_of_samples_has_their_gaps(name, probed):
+    view = UNPROBED[name](table())
+    copy = (view._probe() if probed else view)._freeze()
+    copy = copy.a if copy._fields() else copy
+    assert copy._notna()().tolist() == GAPS
+    assert copy._sum()() in (14, 14 + 4, 28)
+
+
+@pytest.mark.parametrize("name", ["function", "rows", "field", "map"])
+def test_a_copy_of_one_sample_has_its_gap(name):
+    view = UNPROBED[name](table())
+    for number, is_there in enumerate(GAPS):
+        copy = view[number]._freeze()
+        assert (copy.a if copy._fields() else copy)._notna()() == is_there
+
+
+def test_samples_that_are_objects_are_these_and_no_arrays_of_them():
+    objects = np.array(["ab", None, 3], object)
+    v = dv.View(lambda i: dv.View(objects)[i], _length=3)._probe()
+    r = dv.View(lambda i: {"x": dv.View(objects)[i]}, _length=3)._probe().x
+    for found in (v(), r(), v[[0, 1, 2]](), r[:]()):
+        assert found.tolist() == ["ab", None, 3]
+    assert (v[0](), r[1](), type(v[2]())) == ("ab", None, int)

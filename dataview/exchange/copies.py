@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dataview.compute import evaluate, evaluate_all, rows_of
-from dataview.plan.build import field, stored
+from dataview.index import is_endless
+from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.gaps import copied_rows, knowing, least_present, with_mask
-from dataview.plan.kinds import Record
+from dataview.plan.gaps import copied_rows, knowing, least_present, telling, with_mask
+from dataview.plan.kinds import Record, Sampled
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.plan.walk import below, remade
-from dataview.samples import with_lengths
-from dataview.sources import ArraySource
+from dataview.plan.walk import below, rebuilt, remade
+from dataview.samples import (
+    NumberedSamples,
+    RaggedSamples,
+    Stream,
+    Undeclared,
+    samples_of,
+    stack_nodes,
+    with_lengths,
+)
+from dataview.sources import ArraySource, made_once
 
 
 def freeze(node: Node, writable: bool = False) -> Node:
     """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
-    node = with_lengths(node)
+    with made_once():
+        node = telling(rebuilt([with_lengths(node)], _with_gaps, Node.attached)[0])
     order = below([node], Node.attached)
     own = (Record, Ragged)  # ragged rows are copied as such below
     parts = [part for part in order if not isinstance(part, own)]
@@ -38,6 +50,39 @@ def freeze(node: Node, writable: bool = False) -> Node:
     if present is None:
         return found
     return with_mask(found, stored(ArraySource(np.array(evaluate(present))), writable))
+
+
+def _with_gaps(part: Any, old: Any) -> Any:
+    """Return samples that may tell gaps, of which nothing is known yet, as rows that do."""
+    if not isinstance(part, Sampled):
+        return part if part is old else with_fields(part, part.fields)
+    is_of_rows = isinstance(part, (Stream, NumberedSamples)) and not isinstance(part, RaggedSamples)
+    if not is_of_rows or part.shape is not None:
+        return part
+    if isinstance(part, Stream):
+        may_tell, ends = True, part.samples.finite
+    else:
+        may_tell = not isinstance(part, Undeclared) or _has_gaps(part.rows)
+        ends = part.count is None or not is_endless(part.count)
+    if not (may_tell and ends):
+        return part
+    if isinstance(part, NumberedSamples) and part.count is None:
+        return part.probed()
+    samples = _samples(part)
+    is_made = samples and not any(isinstance(one, Sampled) for one in samples)
+    return stack_nodes(samples) if is_made else part
+
+
+def _samples(node: Any) -> list[Node]:
+    if isinstance(node, Stream):
+        return [*samples_of(node)]
+    numbers = node.numbers().tolist()
+    with node.ahead(numbers):
+        return [node.sample(number) for number in numbers]
+
+
+def _has_gaps(node: Node) -> bool:
+    return any(part.has_gaps for part in below([node], Node.attached))
 
 
 def _described_as(columns: Fields, old: Node) -> Fields:

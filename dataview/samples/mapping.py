@@ -16,7 +16,7 @@ from dataview.plan.gaps import (
     PRESENT,
     copied_rows,
     is_of_rows,
-    lacking,
+    knowing,
     masks_among,
     noted,
     present_in,
@@ -292,13 +292,16 @@ class _MappedSamples(DerivedSamples):
                 n: self._member(result, field(node, n), names[n], (*path, n), numbers)
                 for n in names
             }
-            return record(parts, 0 if self.step.batch is None else 1)
+            made = record(parts, 0 if self.step.batch is None else 1)
+            return made.replaced(fields=knowing(made.fields), meta=node.meta)
         if isinstance(node, Ragged):
             return copied_rows(node, rows_of)
         found = self.step.value(result, path, spec._replace(has_gaps=True), numbers)
-        present = result.value((*path, PRESENT), spec) if node.has_gaps else None
-        known = lacking(found, present)
-        return known if isinstance(known, Node) else stored(ArraySource(found))
+        whole = stored(ArraySource(found)).replaced(meta=node.meta)
+        if not node.has_gaps:
+            return whole
+        present = result.value((*path, PRESENT), spec)
+        return with_mask(whole, stored(ArraySource(present), False))
 
 
 def _streamed(samples: Samples, spec: Spec) -> Stream:

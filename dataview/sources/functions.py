@@ -52,7 +52,7 @@ class FunctionSource(Source):
             wanted = numbers.tolist()
             with self.ahead(wanted):
                 for place, number in enumerate(wanted):
-                    rows[place] = self._values(number, memo)
+                    rows[place, ...] = self._values(number, memo)  # an object, and no array of it
             return rows
 
         return gather.by_rows(index, fetch)
