@@ -764,7 +764,7 @@ def test_files_that_differ_are_refused_or_unified(tmp_path, way):
         "c": [0, 7],
         "c_mask": [False, True],
     }
-    with pytest.raises(ValueError, match="column 'a' is object in .*schema='union' makes texts"):
+    with pytest.raises(ValueError, match=r"column 'a' is object in .*schema='union' makes texts"):
         dv.open([one, three])
     assert values([one, three], schema="union")["a"] == ["1", "05 ", "u"]
 

@@ -946,5 +946,6 @@ def test_files_of_one_kind_follow_one_another(tmp_path):
     assert d.more().tolist() == [0.5, -1, -1]
     json_lines(tmp_path, [{"n": "x"}], "4.jsonl")
     d = dv.open([tmp_path / "4.jsonl", tmp_path / "0.jsonl"])
-    with pytest.raises(dv.FieldError, match=r"'n' is a text in line 1 of 4.jsonl and an integer in line 1 of 0"):
+    told = r"'n' is a text in line 1 of 4\.jsonl and an integer in line 1 of 0"
+    with pytest.raises(dv.FieldError, match=told):
         d.n  # noqa: B018
