@@ -23,6 +23,7 @@ from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype
 from dataview.compute.requests import (
     as_tuples,
     by_name,
+    copied_rows,
     evaluate_all,
     evaluate_into,
     fields_at,
@@ -61,9 +62,9 @@ from dataview.plan.places import LatePlace, Place, Targets, into_places, operand
 __all__ = [
     "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Cut", "FloatErrors", "Kept", "Kind",
     "LatePlace", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name", "changing",
-    "changing_arrays", "chosen_engines", "chunk_shape_of",
-    "compiled", "cuts_along", "cuts_of_grid", "cuts_of_product", "engine", "evaluate",
-    "evaluate_all", "evaluate_into", "executor", "fields_at", "grid_of_rows",
+    "changing_arrays", "chosen_engines", "chunk_shape_of", "compiled", "copied_rows",
+    "cuts_along", "cuts_of_grid", "cuts_of_product", "engine", "evaluate", "evaluate_all",
+    "evaluate_into", "executor", "fields_at", "grid_of_rows",
     "have_makers_in_common", "in_own_arrays",
     "into_places", "is_equal", "is_expression", "is_made_by_rows", "leaves_of", "lend_part",
     "listen", "maker_of", "making_together",

@@ -27,8 +27,8 @@ from dataview.compute.ways import (
 from dataview.index import Constant, Index, compose, identity, parse
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
-from dataview.plan.build import elementwise, field, select
-from dataview.plan.gaps import present_in
+from dataview.plan.build import elementwise, field, select, stored
+from dataview.plan.gaps import present_in, with_mask
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
@@ -313,3 +313,19 @@ def without_mask(node: Node, dtype: DType, advice: str) -> Node:
             f"{dtype} without a mask cannot say; {advice}"
         )
     return node
+
+
+def copied_rows(node: Ragged, writable: bool = True) -> Ragged:
+    """Return a copy of ragged rows in memory, which know their gaps."""
+    if isinstance(node.values, Ragged):
+        places, layout = node.chosen()
+        values: Node = copied_rows(node.values.rows(places), writable)
+    else:
+        array, layout = node.gathered(rows_of)
+        values, present = stored(ArraySource(array), writable), present_in(node.values)
+        if present is not None:
+            mask, _ = Ragged(present, node.layout, node.index).gathered(rows_of)
+            values = with_mask(values, stored(ArraySource(mask), False))
+    found = Ragged(values, layout)
+    found.meta, found.label = node.meta, node.label
+    return found

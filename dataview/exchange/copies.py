@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, evaluate_all, rows_of
+from dataview.compute import copied_rows, evaluate, evaluate_all
 from dataview.index import is_endless
 from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.gaps import copied_rows, knowing, least_present, telling, with_mask
+from dataview.plan.gaps import knowing, least_present, telling, with_mask
 from dataview.plan.kinds import Record, Sampled
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -40,7 +40,7 @@ def freeze(node: Node, writable: bool = False) -> Node:
         if isinstance(part, Record):
             return part.replaced(fields=knowing(part.fields))
         if isinstance(old, Ragged):
-            return copied_rows(old, rows_of, writable)
+            return copied_rows(old, writable)
         copy = stored(ArraySource(np.array(data.pop(id(old)))), writable)
         fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
         return copy.replaced(fields=fields, meta=old.meta)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, rows_of
+from dataview.compute import copied_rows, evaluate, rows_of
 from dataview.exchange import freeze
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
 from dataview.plan.build import field
 from dataview.plan.concat import concat
-from dataview.plan.gaps import copied_rows, lacking, present_in
+from dataview.plan.gaps import lacking, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -29,7 +29,7 @@ from dataview.samples import (
 
 def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
     """Return the function that reads rows of a ragged node; they share no memory with it."""
-    return lambda rows: copied_rows(node.rows(rows), rows_of)
+    return lambda rows: copied_rows(node.rows(rows))
 
 
 def row_of(batch: Ragged, number: int) -> Any:
@@ -42,7 +42,7 @@ def row_of(batch: Ragged, number: int) -> Any:
 def joined(batches: Sequence[Node]) -> Node:
     """Return the rows of several batches as one batch."""
     found = concat(list(batches))
-    return copied_rows(found, rows_of) if isinstance(found, Ragged) else freeze(found, True)
+    return copied_rows(found) if isinstance(found, Ragged) else freeze(found, True)
 
 
 def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:

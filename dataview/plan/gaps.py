@@ -47,7 +47,6 @@ from dataview.plan.kinds import (
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing
-from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, Source
 
@@ -570,21 +569,3 @@ _OWN: Mapping[Any, Callable[[Any], Node | None]] = {
 
 UNASKED = frozenset((*_OWN, NumpyFunction("paired")))
 """The operations whose results are false by themselves where nothing is known."""
-
-
-def copied_rows(
-    rows: Ragged, read: Callable[[Node, Any], np.ndarray], writable: bool = True
-) -> Ragged:
-    """Return a copy of ragged rows in memory, which know their gaps; `read` reads some values."""
-    if isinstance(rows.values, Ragged):
-        places, layout = rows.chosen()
-        values: Node = copied_rows(rows.values.rows(places), read, writable)
-    else:
-        array, layout = rows.gathered(read)
-        values, present = stored(ArraySource(array), writable), present_in(rows.values)
-        if present is not None:
-            mask, _ = Ragged(present, rows.layout, rows.index).gathered(read)
-            values = with_mask(values, stored(ArraySource(mask), False))
-    found = Ragged(values, layout)
-    found.meta, found.label = rows.meta, rows.label
-    return found

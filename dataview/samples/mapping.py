@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import reduction, rows_of, without_mask
+from dataview.compute import copied_rows, reduction, without_mask
 from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
 from dataview.plan.gaps import (
     PRESENT,
-    copied_rows,
     is_of_rows,
     knowing,
     masks_among,
@@ -295,7 +294,7 @@ class _MappedSamples(DerivedSamples):
             made = record(parts, 0 if self.step.batch is None else 1)
             return made.replaced(fields=knowing(made.fields), meta=node.meta)
         if isinstance(node, Ragged):
-            return copied_rows(node, rows_of)
+            return copied_rows(node)
         found = self.step.value(result, path, spec._replace(has_gaps=True), numbers)
         whole = stored(ArraySource(found)).replaced(meta=node.meta)
         if not node.has_gaps:
