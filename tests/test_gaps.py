@@ -637,6 +637,39 @@ def test_streams_have_gaps(tmp_path):
         assert found == [[True, False, True, True], [False, True]]
 
 
+def test_objects_are_computed_where_nothing_is_missing():
+    one, two, five = map(decimal.Decimal, (1, 2, 5))
+    v, w, texts = [one, None, two], [five, five, None], ["a", None, "c"]
+    columns = {"v": pa.array(v), "w": pa.array(w), "t": texts, "n": [1, 2, 3]}
+    d = dv.View(pa.table(columns))._copy()
+    for found, expected in [
+        (d.v * 2, [2 * one, None, 2 * two]),
+        (-d.v, [-one, None, -two]),
+        (d.v + d.w, [one + five, None, None]),
+        (2 * d.v - d.n, [one, None, one]),
+        (d.t + "x", ["ax", None, "cx"]),
+        ((d.v * 2)[::-1], [2 * two, None, 2 * one]),
+        (np.where(d.n > 2, d.v * 2, d.w), [five, five, 2 * two]),
+    ]:
+        for view in (found, pickle.loads(pickle.dumps(found))):
+            assert view().tolist() == expected
+            assert view._dropna()().tolist() == [x for x in expected if x is not None]
+    assert (d.v * 2 > 3)().tolist() == [False, False, True]
+    assert (d.v * 2)._mean()() == 3
+    assert "v * 2" in str(d.v * 2) and "None" not in str(d.v * 2)
+    assert [x() for x in d._filter(lambda row: True).v * 2] == [2 * one, None, 2 * two]
+    d.v *= 2
+    assert d.v().tolist() == [2 * one, None, 2 * two] and d.v_mask().tolist() == [True, False, True]
+
+
+def test_a_choice_between_fields_of_a_stream_with_gaps():
+    d = dv.View(pa.table({"x": [1, None, 3], "y": [1, 2, None]}))
+    kept = d._filter(lambda row: True)
+    for stream, expected in [(kept, [1, 2]), (kept[1:], [2])]:
+        chosen = np.where(stream.x == stream.y, stream.x, stream.y)._freeze()
+        assert chosen._dropna()().tolist() == expected
+
+
 def test_the_median_of_decimals_leaves_gaps_out():
     some = [decimal.Decimal(n) for n in (3, 1, 8)]
     d = dv.View(pa.table({"v": pa.array([some[0], None, *some[1:]])}))

@@ -371,6 +371,8 @@ def present_in(node: Node) -> Node | None:
     if not found:
         return None
     mask = functools.reduce(_both, found.values())
+    if mask.has_gaps:  # it was computed of data with gaps, but is known everywhere
+        mask = mask.replaced(has_gaps=False)
     return mask if mask.shape == node.shape else broadcast(mask, known_shape(node))
 
 

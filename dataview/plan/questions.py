@@ -1,4 +1,7 @@
-"""Questions about data with gaps: what is missing is no answer, so none of them is true of it."""
+"""What is computed of data with gaps, of which objects have no numbers where they are missing.
+
+What is missing is no answer to a question, so none of them is true of it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.plan.build import comparison, elementwise
-from dataview.plan.gaps import KNOWN, UNASKED, present_in
+from dataview.plan.build import comparison, elementwise, stored
+from dataview.plan.gaps import KNOWN, UNASKED, present_in, with_mask
 from dataview.plan.kinds import Comparison, Elementwise
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
 from dataview.plan.symbols import deferring
+from dataview.sources import ArraySource
 
 _ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
 
@@ -20,7 +24,11 @@ def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     """Return the nodes of a ufunc's results; of questions about what is missing none is true."""
     found = elementwise(ufunc, args, computed)
     (first, *_) = found
-    if not first.has_gaps or first.dtype != bool or ufunc in UNASKED or first.lifts:
+    if not first.has_gaps or first.lifts:
+        return found
+    if first.dtype == object and isinstance(ufunc, np.ufunc) and ufunc.nout == 1:
+        return _of_objects(ufunc, args, first)
+    if first.dtype != bool or ufunc in UNASKED:
         return found
     present = present_in(first)
     if present is None:
@@ -28,6 +36,19 @@ def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     if ufunc in _ORDERS and any(isinstance(arg, Node) and _has_none(arg) for arg in args):
         found = elementwise(Masked(ufunc), (present, False, *args))  # None has no order
     return elementwise(KNOWN, (found[0], present))
+
+
+def _of_objects(ufunc: np.ufunc, args: tuple[Argument, ...], found: Node) -> tuple[Any, ...]:
+    """Return the node of what is computed where nothing is missing: None has no arithmetic."""
+    present = present_in(found)
+    if present is None:
+        return (found,)
+    nothing = with_mask(_constant(np.array(None, object)), _constant(np.array(False)))
+    return elementwise(Masked(ufunc), (present, nothing, *args))
+
+
+def _constant(array: np.ndarray) -> Node:
+    return stored(ArraySource(array), False)
 
 
 def compared_in(node: Node) -> Comparison | None:

@@ -291,7 +291,7 @@ def _step_of(node: Elementwise) -> tuple[str, Sequence[Argument]]:
     ufunc, args = node.ufunc, node.args
     if ufunc == _KNOWN:
         return "", args[:1]
-    if isinstance(ufunc, Masked) and args[1] is False:  # it compares texts where there are some
+    if isinstance(ufunc, Masked) and _is_missing(args[1]):  # it computes where there are objects
         return "", args[2:]
     if ufunc == _WHERE and isinstance(args[1], Node) and _rest_of(args[0], args[1]) is None:
         fill = args[2]
@@ -322,6 +322,11 @@ def _data_of(statistic: Reduction) -> Sequence[Argument]:
 def _leaves_out_gaps(statistic: Reduction) -> bool:
     """Whether what a statistic leaves out is what its data tell to be missing."""
     return statistic.node is not None and _data_of(statistic) != (statistic.node,)
+
+
+def _is_missing(kept: Argument) -> bool:
+    """Whether what stands where nothing is computed is no answer, or is missing itself."""
+    return kept is False or (isinstance(kept, Node) and kept.has_gaps and _is_nothing(kept))
 
 
 def _is_nothing(argument: Argument) -> bool:

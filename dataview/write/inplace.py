@@ -16,6 +16,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
+from dataview.plan.questions import computed
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, changes_of_mask, check_writable
@@ -29,7 +30,9 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     check_writable(node)
     expression = _checked_result(node, ufunc, args)
     is_small = size_of(known_shape(node)) < sizes.streamed_elements
-    if is_small or known_dtype(node).hasobject or expression is node:
+    if expression.has_gaps and expression.dtype == object and not isinstance(ufunc, Masked):
+        write(node, with_gaps_of(expression, evaluate(computed(ufunc, tuple(args))[0])))
+    elif is_small or known_dtype(node).hasobject or expression is node:
         result = np.empty(known_shape(node), known_dtype(node))
         ufunc(*(evaluate(arg) if isinstance(arg, Node) else arg for arg in args), out=(result,))
         write(node, with_gaps_of(expression, result))
