@@ -945,53 +945,6 @@ def test_each_chunk_is_met_once_by_keys_on_several_axes(key, bytes_, chunked):
     np.testing.assert_array_equal(d(), expected)
 
 
-ANY_ORDER = np.random.default_rng(1).permutation(120)
-OFTEN = np.random.default_rng(2).integers(-120, 120, 300)
-ANY_ORDERS = {
-    "rows": np.s_[ANY_ORDER],
-    "some rows": np.s_[ANY_ORDER[:70], :, 2:],
-    "rows often": np.s_[OFTEN],
-    "columns": np.s_[:, [5, 0, 2, 1]],
-    "rows and columns": np.s_[ANY_ORDER[:, None], [5, 0, 2, 1]],
-    "rows and columns often": np.s_[OFTEN[:, None], [5, 0, 5, 1]],
-    "steps": np.s_[::-3],
-    "steps on several axes": np.s_[5:99:2, :, ::-2],
-    "mask": np.s_[TALL[:, 0, 0] > 0],
-}
-
-
-@pytest.mark.parametrize("chunks", [(50, 2, 5), (7, 6, 10)])
-@pytest.mark.parametrize("key", ANY_ORDERS.values(), ids=ANY_ORDERS)
-def test_each_chunk_is_met_once_by_large_writes_in_any_order(key, chunks, chunked):
-    some = {"block_bytes": 1000, "file_bytes": 2000, "noted_bytes": 1000, "undo_bytes": 5000}
-    with sizes.set(**some, streamed_elements=64):
-        d, expected = chunked.open(TALL, chunks), TALL.copy()
-        part = expected[key]
-        for value in (5, part + 1, np.arange(float(part.shape[-1])), dv.View(part) * 3):
-            d[key] = value
-            expected[key] = value() if isinstance(value, dv.View) else value
-            if chunked.kind != "hdf5":  # which changes elements, not whole chunks
-                assert chunked.most("_put") == 1
-        d[key] -= d[key]._mean(axis=0)
-        expected[key] -= expected[key].mean(axis=0)
-        if chunked.kind != "hdf5":
-            assert chunked.most("_put") == 1
-    np.testing.assert_allclose(d(), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("key", ANY_ORDERS.values(), ids=ANY_ORDERS)
-def test_statistics_of_rows_in_any_order_are_those_of_numpy(key, chunked):
-    with sizes.set(block_bytes=1000, part_bytes=1000, file_bytes=4000):
-        d, array = chunked.open(np.round(TALL, 1), (50, 2, 5)), np.round(TALL, 1)
-        d[key]._sum(axis=0)()
-        assert chunked.most("_get") == 1
-        for view, part in ((d[key], array[key]), (d[key] * d[key] - 3, array[key] ** 2 - 3)):
-            for kind, axis in itertools.product(["std", "nanmax", "argmax"], [None, 0, 1]):
-                found = getattr(view, f"_{kind}")(axis=axis)
-                expected = getattr(np, kind)(part, axis=axis)
-                np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
-
-
 BOTH_TOO_LARGE = {"block_bytes": 1000, "part_bytes": 1000, "noted_bytes": 1000}
 CUT_ALONG_SEVERAL = [((20, 2, 10), 2000), ((20, 2, 5), 700), ((7, 6, 3), 700)]
 """Chunks of `TALL`, and the sizes of blocks in which they have no room along any axis alone."""

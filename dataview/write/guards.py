@@ -144,8 +144,7 @@ class Guard:
                 None if most is None else tuple(self._value(change, paths, most)),
                 change.is_checked,
                 grid.first,
-                tuple(map(tuple, grid.across)),
-                grid.starts,
+                tuple((one.axis, one.step, one.first) for one in grid.across),
             )
             for change, grid in zip(self.work.changes, self.work.grids, strict=True)
             if change.source.journals is not None
