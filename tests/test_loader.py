@@ -1152,7 +1152,7 @@ def test_failing_samples_of_a_stream_are_replaced():
      ({"pool": 0}, ValueError), ({"pool": "many"}, ValueError)],
 )  # fmt: skip
 def test_what_a_stream_cannot_do_is_refused(options, kind):
-    with pytest.raises(kind, match=r"pool|stream"):
+    with pytest.raises(kind, match=r"pool|stream|so many bytes are written like '64MB'"):
         stream()._loader(2, **options)
 
 

@@ -30,7 +30,11 @@ from dataview.sources import ArraySource, made_once
 def freeze(node: Node, writable: bool = False) -> Node:
     """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
     with made_once():
-        node = telling(rebuilt([with_lengths(node)], _with_gaps, Node.attached)[0])
+        return _frozen(node, writable)
+
+
+def _frozen(node: Node, writable: bool) -> Node:
+    node = telling(rebuilt([with_lengths(node)], _with_gaps, Node.attached)[0])
     order = below([node], Node.attached)
     own = (Record, Ragged)  # ragged rows are copied as such below
     parts = [part for part in order if not isinstance(part, own)]

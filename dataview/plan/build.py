@@ -273,6 +273,8 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None) -> 
         for arg in args:
             if isinstance(arg, Node):
                 check_array(arg, ufunc.__name__)
+        if isinstance(error, np.exceptions.DTypePromotionError):
+            raise
         raise no_operation(ufunc.__name__, operands) from error
     if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))

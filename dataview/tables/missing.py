@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import reduction
-from dataview.errors import listed
 from dataview.plan.build import elementwise, field, record, stored
 from dataview.plan.gaps import both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
@@ -41,9 +40,10 @@ def _check_cast(given: DType, dtype: DType) -> None:
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype."""
     if isinstance(node, Record | Driven):
+        names = ", ".join(map(repr, node.fields))
         raise TypeError(
-            "_fillna takes one array, not a record; d.x = d.x._fillna(value) fills a field of d: "
-            f"{listed(tuple(node.fields))}"
+            f"_fillna takes one array, not a record; choose a field: {names}; d.x = "
+            "d.x._fillna(value) fills one"
         )
     check_array(node, "_fillna")
     if isinstance(node, Ragged):
