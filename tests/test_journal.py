@@ -747,6 +747,7 @@ def test_a_file_that_hdf5_marks_as_open_can_be_opened_when_its_journal_is_forgot
 
 SLOW = """
 import itertools, os, pathlib, sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import dataview as dv
 from dataview.index.sizes import sizes
@@ -765,7 +766,8 @@ def aged(row):
         guards.Guard.after = lambda *args: os.kill(os.getpid(), 9)
     return row * 2
 
-with sizes.set(**{**kills.SMALL, "undo_bytes": 1 << int(sys.argv[2])}):
+one = ThreadPoolExecutor(1)  # two threads could make the journal old between two steps of a block
+with dv.executor(one), sizes.set(**{**kills.SMALL, "undo_bytes": 1 << int(sys.argv[2])}):
     d = dv.open(sys.argv[1], "r+")
     d[...] = dv.View(kills.numbers())._map(aged, shape=(4,), dtype="f8") + 1
 """
