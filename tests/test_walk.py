@@ -96,6 +96,7 @@ def views():
         "function": dv.View(np.sqrt, _length=5),
         "probed_function": dv.View(np.sqrt, _length=5)._probe(),
         "stream": stream,
+        "stream_renamed": dv.View(lambda: iter([{"a": 1}]))._probe()._rename(a="b"),
         "stream_of_parts": dv.open(PARTS.name, layout="parts"),
         "followed_lines": dv.open(f"{PARTS.name}/part-0.txt", follow=0),
         "probed_stream": stream._probe(),
