@@ -27,6 +27,7 @@ from dataview.compute.reductions import (
     moments_part,
     rounded,
     sum_of_squares,
+    tall_sum,
     widest,
 )
 from dataview.errors import warn
@@ -74,51 +75,59 @@ def _is_whole(block: np.ndarray) -> bool:
 LINES = 128
 """So many long rows are added at a time, which stay in the cache with what is made of them."""
 
+FIRST_LOOK = 1 << 13
+"""Where gaps are usual, there is one among so many elements."""
+
 
 def _tall(block: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray] | None:
     """Return sums and counts of what is present, or None if another way has to find them.
 
-    NaN become zero by their bits, and rows are added as long ones, as those of plain sums are.
+    A plain sum tells whether anything is missing; it is left out where a first look finds NaN.
     """
     depth = len(axes)
     in_front = axes == tuple(range(depth)) and block.size >= WIDE * LINES
     if not in_front or block.dtype.char not in "fd" or not block.flags.c_contiguous:
         return None
     kept = block.shape[depth:]
-    columns = math.prod(kept)
+    rows = block.reshape(-1, math.prod(kept))
+    with np.errstate(all="ignore"):
+        has_gaps = np.isnan(block.reshape(-1)[:FIRST_LOOK]).any()
+        if not has_gaps:
+            total = tall_sum(rows, np.dtype(np.float64))
+            counts = np.full(len(total), len(rows))
+            has_gaps = np.isnan(total).any()
+        if has_gaps:
+            total, counts = _sum_of_present(rows)
+    if not np.isfinite(total).all():  # a sum of doubles may be too large, where the mean is not
+        return None
+    shape = (1,) * depth + kept
+    return total.reshape(shape), counts.reshape(shape)
+
+
+def _sum_of_present(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of columns without NaN, and the counts of what is added.
+
+    NaN become zero by their bits, and rows are added as long ones, as those of plain sums are.
+    """
+    columns = rows.shape[1]
     together = max(1, WIDE // columns)
-    rows = block.reshape(-1, columns)
     even = len(rows) - len(rows) % together
     wide = rows[:even].reshape(-1, together * columns)
     total, counts = np.zeros(wide.shape[1]), np.zeros(wide.shape[1], np.int64)
     pieces: list[np.ndarray] = []
-    scratch = borrow((min(LINES, len(wide)), wide.shape[1]), block.dtype, pieces)
+    scratch = borrow((min(LINES, len(wide)), wide.shape[1]), rows.dtype, pieces)
     marks = np.empty(scratch.shape, bool)
-    has_gaps = False  # where there are some, there will be more
-    with np.errstate(all="ignore"):
-        for start in range(0, len(wide), LINES):
-            part = wide[start : start + LINES]
-            if not has_gaps:
-                found = _added(part, scratch)
-                has_gaps = bool(np.isnan(found).any())
-            if has_gaps:
-                mask = np.equal(part, part, out=marks[: len(part)])
-                counts += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
-                every = np.negative(mask.view(np.int8), out=mask.view(np.int8))
-                found = _added(_zeroed(part, every, scratch[: len(part)]), scratch)
-            else:
-                counts += len(part)
-            total += found
+    for start in range(0, len(wide), LINES):
+        part = wide[start : start + LINES]
+        mask = np.equal(part, part, out=marks[: len(part)])
+        counts += np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8)
+        every = np.negative(mask.view(np.int8), out=mask.view(np.int8))
+        total += _added(_zeroed(part, every, scratch[: len(part)]), scratch)
     give_back(pieces)
     rest = ~np.isnan(rows[even:])
-    total = total.reshape(together, columns).sum(axis=0) + rows[even:].sum(
-        axis=0, dtype=np.float64, where=rest
-    )
-    if not np.isfinite(total).all():  # a sum of doubles may be too large, where the mean is not
-        return None
-    number = counts.reshape(together, columns).sum(axis=0) + rest.sum(axis=0)
-    shape = (1,) * depth + kept
-    return total.reshape(shape), number.reshape(shape)
+    total = total.reshape(together, columns).sum(axis=0)
+    total += rows[even:].sum(axis=0, dtype=np.float64, where=rest)
+    return total, counts.reshape(together, columns).sum(axis=0) + rest.sum(axis=0)
 
 
 def _added(part: np.ndarray, scratch: np.ndarray) -> np.ndarray:

@@ -118,7 +118,7 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
         if is_long and axes == tuple(range(depth)) and block.flags.c_contiguous:
             kept = block.shape[depth:]
             rows = block.reshape(_count(block, axes), math.prod(kept))
-            total = _tall_sum(rows, wider).reshape((1,) * depth + kept)
+            total = tall_sum(rows, wider).reshape((1,) * depth + kept)
         else:
             total = np.add.reduce(block, axis=axes, dtype=wider, keepdims=True)
     if not _all(np.isfinite(total)) and _left_range(block, axes, total):
@@ -169,7 +169,7 @@ def _extreme(ufunc: np.ufunc, block: np.ndarray, axes: Axes) -> np.ndarray:
     return np.asarray(found.reshape((1,) * depth + kept))
 
 
-def _tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
+def tall_sum(rows: np.ndarray, wider: np.dtype[Any]) -> np.ndarray:
     """Add rows, several of them side by side as one long row."""
     count, columns = rows.shape
     together = max(1, WIDE // max(1, columns))
