@@ -13,10 +13,13 @@ from dataview.plan.node import DType
 from dataview.tables.coding import MISSING, by_code
 
 DEPTH = 64
-"""So many numbers of a label are added in double at most; what they add up to has more digits.
+"""So many numbers of a label are added in double at most."""
 
-So the error of a sum is at most DEPTH eps times the sum of the absolute values, however many rows
-there are, where long doubles have more digits than doubles.
+ROUNDS = 8
+"""So many such sums are added in double; what they add up to has more digits.
+
+So the error of a sum is at most DEPTH + ROUNDS eps times the sum of the absolute values, however
+many rows there are, where long doubles have more digits than doubles.
 """
 
 PIECE = 1 << 14
@@ -64,7 +67,7 @@ class Block:
     def _count(self, keys: np.ndarray) -> None:
         """Count the rows of each label in the next piece: with sums, while it is in the cache."""
         counts = np.bincount(keys, minlength=self._lanes * self.count)
-        self._sizes += counts if self._lanes == 1 else self._of_lanes(counts, np.int64)
+        self._sizes += self._of_lanes(counts, np.int64)
         self._deep.append(counts.max(initial=0) > DEPTH)
 
     def _pieces(self) -> list[slice]:
@@ -134,6 +137,7 @@ class Block:
         return far
 
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
+        few, added = np.zeros(self._lanes * self.count), 0
         for number, piece in enumerate(self._pieces()):
             keys = self._keys(piece)
             if number == len(self._deep):
@@ -141,8 +145,13 @@ class Block:
             if self._deep[number]:
                 self._add_deep(piece, values[piece], out)
                 continue
-            found = np.bincount(keys, values[piece], self._lanes * self.count)
-            out += found if self._lanes == 1 else self._of_lanes(found, out.dtype)
+            few += np.bincount(keys, values[piece], len(few))
+            added += 1
+            if added == ROUNDS:
+                out += self._of_lanes(few, out.dtype)
+                few[:], added = 0, 0
+        if added:
+            out += self._of_lanes(few, out.dtype)
 
     def _add_deep(self, piece: slice, values: np.ndarray, out: np.ndarray) -> None:
         """Add a piece in which some label has many rows."""
@@ -159,6 +168,8 @@ class Block:
 
     def _of_lanes(self, found: np.ndarray, dtype: Any) -> np.ndarray:
         """Return the sums of the labels, from those of each lane."""
+        if self._lanes == 1:
+            return found
         total: np.ndarray = found.reshape(self._lanes, self.count).sum(axis=0, dtype=dtype)
         return total
 

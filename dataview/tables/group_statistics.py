@@ -298,7 +298,8 @@ class Statistics(Photograph):
         def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
             block = Block(number(rows), count, rows.start or 0)
             with np.errstate(all="ignore"):
-                return block.sizes, {name: contributed(name, block, rows) for name in parts}
+                states = {name: contributed(name, block, rows) for name in parts}
+            return block.sizes, states  # counted with sums, while the codes are in the cache
 
         def contributed(name: str, block: Block, rows: slice) -> State:
             values = _values(parts[name], masks.get(name), rows)
