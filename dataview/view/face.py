@@ -242,8 +242,16 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     if found is None and type(rows) is range and not isinstance(value, BaseView):
         basic = _basic_key(node, rows, key)
         return basic is not None and write_rows(node, basic, value)
-    if found is None:
-        return False
+    return found is not None and _are_rows_written(node, found, value)
+
+
+def is_filled_at_once(view: BaseView, value: Any) -> bool:
+    """Whether a value was written to all of a view already, which is rows of memory."""
+    node, rows, _, _, _ = view._state
+    return rows is not None and _are_rows_written(node, rows, value)
+
+
+def _are_rows_written(node: Node, found: Rows, value: Any) -> bool:
     if not isinstance(value, BaseView):
         return write_rows(node, row_key(found), value)
     other, seen, _, own_key, count = value._state

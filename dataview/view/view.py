@@ -200,7 +200,8 @@ class View(
         array([7, 0, 7, 0])
         """
         try:
-            write(node_of(self), face.to_write(value), face.built(value))
+            if not face.is_filled_at_once(self, value):
+                write(node_of(self), face.to_write(value), face.built(value))
         except (TypeError, ValueError) as error:
             _tell(error, self)
             raise

@@ -16,6 +16,7 @@ from dataview.compute import LatePlace, changing, memory_of
 from dataview.index import Index, compose, identity, parse
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
+from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Record, Select, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.values import cast
@@ -43,7 +44,7 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
         if memory is None or not _is_plain(given):
             return False
         fitting = cast(given, memory.dtype)
-        if fitting.ndim and fitting.shape != _shape_at(memory, key):
+        if fitting.ndim and not is_broadcast_to(fitting.shape, _shape_at(memory, key)):
             return False
         if len(pairs) > 1 and fitting.size >= sizes.streamed_elements:
             return False  # several values are copied before the first is written
