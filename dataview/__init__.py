@@ -48,6 +48,10 @@ specs = spaces.specs
 sys.modules[f"{__name__}.specs"] = specs  # so that it can be imported by this name, too
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> object:
     raise _unknown_name(name, __all__, __name__, _advice_of_module(name, vars(View)))
 

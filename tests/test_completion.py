@@ -81,7 +81,15 @@ def test_dir_has_fields_then_verbs():
     names = d.__dir__()
     assert names[:2] == ["z", "a"]
     assert names[2:] == sorted(names[2:]) and sorted(names) == dir(d)
-    assert verbs() <= set(names) and not {"two words", "_id", "shape", "dtype"} & set(names)
+    assert verbs() <= set(names)
+    assert not {"two words", "_id", "shape", "dtype", "_state"} & set(names)
+
+
+def test_dir_of_the_package_and_its_modules_has_what_users_need():
+    assert dir(dv) == sorted([*dv.__all__, "__version__"])
+    here = {name.replace("-", "_") for name in dv.samplers.CATALOGUE}
+    assert set(dir(dv.samplers)) == here | {"Sampler"}
+    assert all(name in dv.samplers.__all__ for name in dir(dv.samplers))
 
 
 def test_the_settings_of_linters_name_every_verb():

@@ -252,6 +252,8 @@ MISTAKES = [
     ("x._loader(2, 'shuffle')", "'shuffle' | 'permutation'", "x._loader(2, 'permutation')"),
     ("x._loader(2, 'random')", "'random' | 'permutation'", "x._loader(2, 'permutation')"),
     ("x._loader(2, 'SequentialSampler')", "'SequentialSampler' | 'linear'", "x._loader(2, 'linear')"),
+    ("dv.samplers.RandomSampler", "'RandomSampler' | did you mean 'permutation'?", "dv.samplers.permutation"),
+    ("dv.samplers.bukket", "'bukket' | did you mean 'bucket'?", "dv.samplers.bucket"),
     ("x._loader(2).dataset", "it was made by d._loader(...), and d is the data", ""),
     ("x._loader(2).set_epoch(1)", "each loop over the loader is an epoch", "[list(x._loader(2)) for _ in range(3)]"),
     ("x._loader(2).sampler", "an option | d._loader(batch_size, sampler=...)", "x._loader(2, sampler='permutation')"),

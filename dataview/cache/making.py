@@ -29,10 +29,10 @@ def make_or_load(
 ) -> Any:
     """Return the data of a file, by `loader(path)`, or make the file by `creator(new_path)`.
 
-    A relative path is one under the root.  The creator gets a free path that ends as `path` does,
-    makes a file or a folder there, and returns the data; the file is then moved to `path`.  If
-    several threads and processes ask for a path, one of them creates it, and the others wait and
-    load it.  If the creator fails, nothing is left of its file.
+    A relative path is one under the root.  The creator gets a temporary path that ends as `path`
+    does, makes a file or a folder there, and returns the data; the file is then moved to `path`.
+    If several threads and processes ask for a path, one of them creates it, and the others wait
+    and load it.  If the creator fails, nothing is left of its file.
     """
     for name, function in (("creator", creator), ("loader", loader)):
         if not callable(function):

@@ -8,6 +8,7 @@
 ['dog', 'cat']
 """
 
+from dataview.errors import unknown_name
 from dataview.samplers.catalogue import CATALOGUE, are_several, name_here, sampler_of
 from dataview.samplers.chunks import ChunkPermutation as chunk_permutation
 from dataview.samplers.data import RowsOf
@@ -71,3 +72,13 @@ __all__ = [
     "samples_of_epoch", "saved_order", "shuffled", "sorted_by", "split", "subset",
     "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return what users of samplers need; the other names are for the wings above."""
+    return sorted([*(name.replace("-", "_") for name in CATALOGUE), "Sampler"])
+
+
+def __getattr__(name: str) -> object:
+    here = name_here(name).replace("-", "_")
+    raise unknown_name(name, __dir__(), __name__, f"did you mean {here!r}?" if here else "")

@@ -146,7 +146,7 @@ class DisplayVerbs(BaseView):
 
     def __dir__(self) -> list[str]:
         names = [name for name in asked(self).fields if name.isidentifier() and name[0] != "_"]
-        return names + sorted(name for name in dir(type(self)) if name not in names)
+        return names + sorted({*dir(type(self))} - {*names, "_state"})
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names that complete `view["`."""

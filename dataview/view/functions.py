@@ -261,7 +261,7 @@ def ragged(values: Any, offsets: Any = None, lengths: Any = None, shapes: Any = 
 def concat(*views: Any) -> View:
     """Return the views one after the other, their fields joined by name.
 
-    If a space is declared for a field in some of them, the rows of all have to be laid out so.
+    If some of the views declare a space for a field, the rows of all have to be in that layout.
 
     >>> concat(View([1, 2]), View([3]))[-2:]()
     array([2, 3])

@@ -75,8 +75,9 @@ class LabelVerbs(BaseView):
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
         """Return a column for each label: 1 where the row has it, else 0.
 
-        Their number is the number of columns, so they are read when the shape is first needed,
-        unless you give them, or the field has an `IndexSpace` that says how many there are.
+        The labels are read when the shape is first needed, since their number is the number of
+        columns. They are not read if you give `labels`, or if the field has an `IndexSpace` that
+        says how many there are.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a"])._onehot()()
@@ -153,8 +154,8 @@ class LabelVerbs(BaseView):
 
         `by` is the name of a field, other data with a value for each row, or a list of these.
 
-        These are the first ones in the data as they are now; they are looked for when they, or how
-        many they are, are first needed.
+        The rows are chosen from the data as they are now; they are found when they, or their
+        number, are first needed.
 
         >>> import dataview as dv
         >>> dv.View(np.array([3, 1, 3, 2, 1]))._drop_duplicates()()

@@ -41,9 +41,10 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the sum over some axes; it is lazy, and keeps its value once it was computed.
+        """Return the sum of all elements, or along some axes.
 
-        `initial` is added to it.
+        It is computed when it is first needed, and keeps its value.  `initial` is added to it, and
+        only the elements where the mask `where` is true count.
 
         >>> import dataview as dv
         >>> dv.View([[1, 2], [3, 4]])._sum(axis=0)()
@@ -59,23 +60,23 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the product over some axes, of the elements and of `initial`."""
+        """Return the product of all elements and of `initial`, or along some axes."""
         return _begun(self, "prod", axis, keepdims, initial, where)
 
     def _mean(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return the mean over some axes, exact to the last digits for any number of rows."""
+        """Return the mean of all elements, or along some axes, exact to the last digits."""
         return _reduced(self, "mean", axis, keepdims, where)
 
     def _var(
         self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, where: Any = None
     ) -> Self:
-        """Return the variance over some axes."""
+        """Return the variance of all elements, or along some axes."""
         return _reduced(self, "var", axis, keepdims, where, ddof=ddof)
 
     def _std(
         self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, where: Any = None
     ) -> Self:
-        """Return the standard deviation over some axes."""
+        """Return the standard deviation of all elements, or along some axes."""
         return _reduced(self, "std", axis, keepdims, where, ddof=ddof)
 
     def _min(
@@ -86,7 +87,10 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the minimum of the elements, over some axes and of `initial`; `where` needs it."""
+        """Return the smallest element, of all or along some axes.
+
+        `initial` is one more number to choose from; with `where` it has to be given.
+        """
         return _extreme(self, "min", axis, keepdims, initial, where)
 
     def _max(
@@ -97,23 +101,26 @@ class StatisticVerbs(BaseView):
         initial: Any = None,
         where: Any = None,
     ) -> Self:
-        """Return the maximum of the elements, over some axes and of `initial`; `where` needs it."""
+        """Return the greatest element, of all or along some axes.
+
+        `initial` is one more number to choose from; with `where` it has to be given.
+        """
         return _extreme(self, "max", axis, keepdims, initial, where)
 
     def _argmin(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the position of the smallest element, over one axis or over all."""
+        """Return the position of the smallest element, along one axis or in the flat data."""
         return _reduced(self, "argmin", axis, keepdims)
 
     def _argmax(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the position of the greatest element, over one axis or over all."""
+        """Return the position of the greatest element, along one axis or in the flat data."""
         return _reduced(self, "argmax", axis, keepdims)
 
     def _any(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return whether any element is true, over some axes."""
+        """Return whether any element is true, of all or along some axes."""
         return _reduced(self, "any", axis, keepdims, where)
 
     def _all(self, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Self:
-        """Return whether all elements are true, over some axes."""
+        """Return whether all elements are true, of the data or along some axes."""
         return _reduced(self, "all", axis, keepdims, where)
 
     def _quantile(
@@ -125,9 +132,10 @@ class StatisticVerbs(BaseView):
         keepdims: bool = False,
         approx: bool = False,
     ) -> Self:
-        """Return quantiles over some axes, exact in a bounded memory; `q` is one or an array.
+        """Return quantiles of all elements, or along some axes; `q` is a number or an array.
 
-        `approx=True` reads the data once; of many rows it reads a sample of 65536 to a million.
+        They are exact, and need a bounded amount of memory.  With `approx=True` large data are read
+        at most once, and of many rows only a sample of 65536 to a million is read.
 
         >>> import dataview as dv
         >>> dv.View([[1.0, 5.0], [2.0, 6.0], [4.0, 7.0]])._quantile([0, 0.5], axis=0)()
@@ -139,7 +147,7 @@ class StatisticVerbs(BaseView):
         return _reduced(self, "quantile", axis, keepdims, **options)
 
     def _median(self, axis: Any = None, *, keepdims: bool = False) -> Self:
-        """Return the median over some axes, exact in a bounded memory.
+        """Return the exact median of all elements, or along some axes, in a bounded memory.
 
         >>> import dataview as dv
         >>> dv.View([3, 1, 2, 9])._median()()
@@ -242,9 +250,9 @@ class StatisticVerbs(BaseView):
     def _dropna(self, *names: str | Sequence[str]) -> Self:
         """Return the rows without a missing value, in any field or in these.
 
-        They are those of the data as they are now, and found when they, or how many they are, are
-        first needed. Values that a field `<name>_mask` of bools beside a field marks as missing
-        count, too.
+        The rows are chosen from the data as they are now; they are found when they, or their
+        number, are first needed. Values that a field `<name>_mask` of bools marks as missing count
+        as missing, too.
 
         >>> import dataview as dv
         >>> d = dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])
@@ -260,8 +268,8 @@ class StatisticVerbs(BaseView):
     def _unique(self, counts: bool = False) -> Self:
         """Return the distinct values in ascending order, with `counts` as fields value and count.
 
-        They are those of the data as they are now, and looked for when they, or how many they are,
-        are first needed. All missing values (None, NaN, NaT) count as one value, the last.
+        They are those of the data as they are now, and are found when they, or their number, are
+        first needed. All missing values (None, NaN, NaT) count as one value, the last.
 
         >>> import dataview as dv
         >>> dv.View(["b", "a", "b"])._unique()()

@@ -148,7 +148,7 @@ class View(
         return face.converted(node_of(self), found, dtype)
 
     def _asdict(self) -> dict[str, Any]:
-        """Return the fields' data by name, nested as they are.
+        """Return the data of the fields as a dict by name; fields with fields are dicts in it.
 
         >>> View(x=[1, 2], y=[3, 4])._asdict()
         {'x': array([1, 2]), 'y': array([3, 4])}
@@ -158,7 +158,7 @@ class View(
         return by_name(_with_known_fields(self)) if found is None else found
 
     def _astuple(self) -> tuple[Any, ...]:
-        """Return the fields' data in their order, nested as they are."""
+        """Return the data of the fields as a tuple; fields with fields are tuples in it."""
         return as_tuples(self._asdict())
 
     def _bind(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
@@ -378,7 +378,7 @@ class View(
 
     @property
     def _space(self) -> spaces.Space | None:
-        """How rows are laid out: as declared, or as shape and dtype speak for it; None for texts.
+        """The layout of the rows: as declared, or inferred from shape and dtype; None for texts.
 
         >>> import numpy as np
         >>> images = spaces.Conv2DSpace((28, 28), channels=1)
@@ -407,7 +407,7 @@ class View(
         return viewed(samples.probed(node_of(self)))
 
     def _explain(self) -> show.Explanation:
-        """Return the plan of a call: what it would read, compute and hold; reads nothing.
+        """Return what a call would read and compute, and with how much memory; reads nothing.
 
         >>> (View(np.ones((9, 4)))[2:5] * 2)._explain().readings[0].nbytes
         96
@@ -465,7 +465,8 @@ class View(
         """Return the results of a function, or of a list of functions in turn, for each row.
 
         The function gets a read-only view of the row and returns data, or a mapping of fields.
-        With a seed it also gets a random generator for this row.
+        With a seed it also gets a random generator for this row.  `fields`, `shape` and `dtype`
+        declare what it returns for a row, and `reads` which fields it may read.
 
         >>> d = View(x=[1, 2, 3], y=[4, 5, 6])
         >>> d._map(lambda s: s.x() + s.y())[1:]()
@@ -488,8 +489,9 @@ class View(
     ) -> View:
         """Return the results of a function of blocks of rows, which returns a row for each row.
 
-        The result for a row must not depend on the other rows of its block: blocks may differ.
-        With a seed the function also gets a list of random generators, one for each row.
+        The result for a row must not depend on the other rows of its block, since which rows are
+        in a block depends on what is asked for. With a seed the function also gets a list of random
+        generators, one for each row. The other options are those of `_map`.
 
         >>> View([3, 1, 2])._map_batches(lambda rows: rows() * 2, shape=(), dtype=int)[::-1]()
         array([4, 2, 6])
