@@ -172,9 +172,13 @@ def axes_of(map_: Map) -> tuple[int, ...]:
 
 def shares_axes(index: Index, number: int) -> bool:
     """Whether another map of an index varies over a view axis of this one."""
-    others = [*index.maps[:number], *index.maps[number + 1 :]]
-    own = set(axes_of(index.maps[number]))
-    return any(not own.isdisjoint(axes_of(map_)) for map_ in others)
+    own = axes_of(index.maps[number])
+    return any(
+        axis in own
+        for other, map_ in enumerate(index.maps)
+        if other != number
+        for axis in axes_of(map_)
+    )
 
 
 def positions(map_: Map, shape: Sequence[int]) -> np.ndarray:

@@ -438,11 +438,12 @@ def through(fields: Fields, index: Index, key: str, select: Select) -> Fields:
         return fields
     kept: dict[str, Field] = {}
     lost = dict(fields.lost)
+    ways: _Ways = {}
     for name, field in fields.named.items():
         followed = (
             _follow_window(field, index, key, select)
             if isinstance(field, Window)
-            else _follow_attached(field, index, select)
+            else _follow_attached(field, index, select, ways)
         )
         if isinstance(followed, str):
             lost[name] = followed
@@ -459,14 +460,17 @@ def _follow_window(field: Window, index: Index, key: str, select: Select) -> Win
     found: dict[int, Positions] = {}
     for axis, place in field.positions.items():
         map_ = index.maps[axis]
-        if len(axes_of(map_)) > 1 or shares_axes(index, axis):
+        over = axes_of(map_)
+        if len(over) > 1 or (over and shares_axes(index, axis)):
             return f"is spread over several axes by {key}"
         reached = _rebased(map_, place, index.shape)
         if reached is None:
             return f"is only partly inside {key}"
-        if axes_of(map_):
-            found[axes_of(map_)[0]] = reached
+        if over:
+            found[over[0]] = reached
     inner = field._fields
+    if inner is NO_FIELDS:
+        return Window(found, inner, field.meta)
     if isinstance(inner, LateInner):  # a key of a key: in one step
         told = key if len(inner.key) > LONGEST_KEY else f"{inner.key}{key}"
         late = inner._replace(seen=compose(inner.seen, index), key=told)
@@ -495,6 +499,9 @@ def _rebased(map_: Map, place: Positions, shape: tuple[int, ...]) -> Positions |
 
 
 def _on_line(place: Positions, offset: int, stride: int, count: int) -> Positions | None:
+    if isinstance(place, int):
+        number, misfit = divmod(place - offset, stride)
+        return None if misfit or not 0 <= number < count else number
     if isinstance(place, range):
         start, misfit = divmod(place.start - offset, stride)
         step, uneven = divmod(place.step, stride)
@@ -509,21 +516,37 @@ def _on_line(place: Positions, offset: int, stride: int, count: int) -> Position
     reached, misfit_array = np.divmod(values - offset, stride)
     if np.any(misfit_array) or np.any(reached < 0) or np.any(reached >= count):
         return None
-    return int(reached) if isinstance(place, int) else reached
+    return cast(np.ndarray, reached)
 
 
-def _follow_attached(field: Attached, index: Index, select: Select) -> Attached | str:
+_Ints: TypeAlias = tuple[int, ...]
+_Ways: TypeAlias = "dict[tuple[_Ints, _Ints], tuple[_Ints, Index] | str]"
+
+
+def _follow_attached(field: Attached, index: Index, select: Select, ways: _Ways) -> Attached | str:
+    """Return a field with its own data as it is seen through a key, or why it is gone.
+
+    `ways` has what was worked out for fields of the same shape, of which there may be thousands.
+    """
     if field.axes is None:
         return "belongs to the whole dataset only"
-    maps = [index.maps[axis] for axis in field.axes]
+    trailing = (field.node.shape or ())[len(field.axes) :]
+    way = ways.get((field.axes, trailing))
+    if way is None:
+        way = ways[field.axes, trailing] = _way(index, field.axes, trailing)
+    if isinstance(way, str):
+        return way
+    return Attached(select(field.node, way[1]), way[0], field.replaces)
+
+
+def _way(index: Index, over_axes: _Ints, trailing: _Ints) -> tuple[_Ints, Index] | str:
+    """Return the axes that a field has behind a key, and the key for its own data."""
+    maps = [index.maps[axis] for axis in over_axes]
     own = {axis for map_ in maps for axis in axes_of(map_)}
-    rest = [m for number, m in enumerate(index.maps) if number not in field.axes]
+    rest = [m for number, m in enumerate(index.maps) if number not in over_axes]
     others = {axis for map_ in rest for axis in axes_of(map_)}
     if own & others:
         return "does not follow a key that joins its axes with others"
     front = min(others, default=len(index.shape))
     kept = sorted(own.union(range(front)))  # those that no axis uses are new axes in front
-    over = renumbered(Index(index.shape, maps), kept)
-    trailing = (field.node.shape or ())[len(field.axes) :]
-    selected = select(field.node, extend(over, trailing))
-    return Attached(selected, tuple(kept), field.replaces)
+    return tuple(kept), extend(renumbered(Index(index.shape, maps), kept), trailing)

@@ -171,12 +171,14 @@ def masks_in(fields: Fields, by_name: bool = False) -> dict[str, str]:
 
     With `by_name`, those count that have a truth value for each row, as `masks_among` says.
     """
-    metas = {
-        name: field.meta if isinstance(field, Window) else field.node.meta
-        for name, field in fields.named.items()
+    named: dict[str, Any] = fields.named
+    metas: dict[str, Mapping[str, Any]] = {
+        name: meta
+        for name, field in named.items()
+        if (meta := field.meta if type(field) is Window else field.node.meta) or by_name
     }
-    if not by_name:
-        return _told(metas)
+    if not by_name:  # of most fields nothing is told, and views of many ask for all
+        return _told(metas, named)
     attached = {
         name: field.node for name, field in fields.named.items() if isinstance(field, Attached)
     }
@@ -197,7 +199,7 @@ def masks_among(metas: Mapping[str, Mapping[str, Any]], of_rows: Collection[str]
         for name, meta in metas.items()
         if name.endswith(MASK) and MASK_OF not in meta
     }
-    found = {**called, **_told(metas)}
+    found = {**called, **_told(metas, metas)}
     return {name: mask for name, mask in found.items() if name in metas and mask in of_rows}
 
 
@@ -238,12 +240,12 @@ def is_of_rows(node: Node) -> bool:
     return node.dtype == bool and node.shape is not None and len(node.shape) == 1
 
 
-def _told(metas: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _told(metas: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> dict[str, str]:
     """Return the names of the masks that metadata tell; of several of a column, the first."""
     found: dict[str, str] = {}
     for mask, meta in metas.items():
         name = meta.get(MASK_OF) if meta else None
-        if isinstance(name, str) and name in metas and name != mask:
+        if isinstance(name, str) and name in names and name != mask:
             found.setdefault(name, mask)
     return found
 

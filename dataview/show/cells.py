@@ -47,7 +47,8 @@ def element_texts(array: np.ndarray, quoted: bool = True) -> list[str]:
         return [_NO_FRACTION.sub("", str(item)) for item in array.reshape(-1)]
     values = array.reshape(-1).tolist()
     if kind == "f":
-        return _floats([float(value) for value in values])
+        is_python = array.dtype.itemsize <= 8  # what tolist() makes of longer ones is NumPy's
+        return _floats(values if is_python else [float(value) for value in values])
     if kind == "c":
         return [f"{complex(value):.3g}" for value in values]
     return [_plain(value, quoted) for value in values]
@@ -76,8 +77,14 @@ def _floats(values: list[float]) -> list[str]:
     if largest >= 1e8 or 0 < largest < 10.0**-DIGITS:
         return [f"{value:.3g}" for value in values]
     decimals = max(1, DIGITS - len(str(int(largest))))
-    texts = [f"{value + 0.0:.{decimals}f}" for value in (round(v, decimals) for v in values)]
+    form = f"%.{decimals}f"
+    zero = form % 0.0
+    texts = [form % value for value in values]
+    if f"-{zero}" in texts:
+        texts = [zero if text == f"-{zero}" else text for text in texts]
     ends = [text for text in texts if text[-1].isdigit()]
+    if any(text[-1] != "0" for text in ends):
+        return texts
     zeros = min((len(text) - len(text.rstrip("0")) for text in ends), default=0)
     cut = min(zeros, decimals - 1)
     return [text[:-cut] if text[-1].isdigit() else text for text in texts] if cut else texts

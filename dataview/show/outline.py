@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,12 +81,14 @@ class Part:
     notes: Sequence[str] = ()
     ends: Ends | None = None
     parts: Sequence[Part] = ()
+    inner: list[str] = dataclasses.field(init=False)
+    """The names of the fields inside, without those that tell the gaps of others."""
 
-    @property
-    def inner(self) -> list[str]:
-        """The names of the fields inside, without those that tell the gaps of others."""
-        masks = set(self.masks.values())
-        return [name for name in self.fields if name not in masks]
+    def __post_init__(self) -> None:
+        self.inner = [*self.fields]
+        if self.masks:
+            masks = set(self.masks.values())
+            self.inner = [name for name in self.inner if name not in masks]
 
     @property
     def unread(self) -> Sequence[tuple[str, ...]]:

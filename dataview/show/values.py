@@ -11,7 +11,7 @@ import numpy as np
 from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import field, keyed
-from dataview.plan.fields import Positions
+from dataview.plan.fields import Attached, Positions
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Concat,
@@ -149,12 +149,20 @@ def in_memory(node: Node) -> bool:
 def is_shown(node: Node) -> bool:
     """Whether a node is rows of tables that are asked for in order to see them."""
     first = node
-    while isinstance(first, _TABLES) and (inside := first.made_of()):
-        first = inside[0]
+    while isinstance(first, _TABLES) and (inside := _first_inside(first)):
+        first = inside
     if not _is_of_table(first):  # as that of most views
         return False
     parts = below([node], lambda part: part.made_of() if isinstance(part, _TABLES) else [])
     return all(isinstance(part, _TABLES) or _is_of_table(part) for part in parts)
+
+
+def _first_inside(node: Node) -> Node | None:
+    """Return the first part of a table, which may have thousands."""
+    if isinstance(node, Select):
+        return node.node
+    parts = node.fields.named.values()
+    return next((part.node for part in parts if isinstance(part, Attached)), None)
 
 
 def is_found(node: Node) -> bool:
@@ -213,28 +221,34 @@ def _taken(node: Node, places: list[Any], rows: int = -1) -> np.ndarray | None:
     """
     memory = memory_of(node)
     basic: list[Any] = [_basic(place) for place in places]
-    offsets = [part.start for part in basic]
     if memory is None:
-        lengths = [len(range(n)[key]) for n, key in zip(node.shape or (), basic, strict=True)]
         if rows >= 0:
-            basic[rows], offsets[rows], lengths[rows] = places[rows], None, len(places[rows])
+            basic[rows] = places[rows]
+        lengths = [
+            len(place) if axis == rows else len(range(n)[key]) if isinstance(key, slice) else 1
+            for axis, (n, key, place) in enumerate(
+                zip(node.shape or (), basic, places, strict=True)
+            )
+        ]
         if size_of(tuple(lengths)) * (node.dtype.itemsize if node.dtype else 1) > COPIED_BYTES:
             return None
         found = np.asarray(evaluate(keyed(node, tuple(basic))))
     else:
         found = memory[(*basic, ...)]
-    for axis in reversed(range(len(places))):
-        if isinstance(places[axis], int):
-            found = found[(slice(None),) * axis + (0, ...)]
-        elif isinstance(places[axis], np.ndarray) and axis != rows:
-            found = found.take(places[axis] - offsets[axis], axis)
+    axis = 0
+    for number, place in enumerate(places):
+        if isinstance(place, int):
+            continue
+        if isinstance(place, np.ndarray) and number != rows:
+            found = found.take(place - basic[number].start, axis)
+        axis += 1
     return found
 
 
-def _basic(place: Any) -> slice:
-    """Return the slice of some positions of an axis, or the smallest that has them all."""
+def _basic(place: Any) -> int | slice:
+    """Return a position of an axis, the slice of some, or the smallest slice that has them all."""
     if isinstance(place, int):
-        return slice(place, place + 1)
+        return place
     if not len(place):
         return slice(0, 0)
     if isinstance(place, range):
