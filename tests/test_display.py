@@ -833,3 +833,36 @@ def test_the_display_of_a_file_reads_nothing_and_says_what_shows_its_values(tmp_
         assert told in view._repr_html_()
     for view in (d._head(), d[:0], d - 1, dv.View([1.0]), d._copy()):
         assert "not read" not in repr(view) + view._repr_html_()
+
+
+def test_displays_name_values_masks_and_labels_as_a_user_knows_them(tmp_path):
+    (tmp_path / "t.csv").write_text("name,age\nAda,36\n,\n")
+    t = dv.open(tmp_path / "t.csv")
+    d = dv.View(x=[1, 2, 3], words=dv.ragged([[1], [2, 3], []]))
+    labels = dv.View(["b", "a"])._codes()
+    shown = {
+        "= age == None": t.age == None,  # noqa: E711  # as a user may write it
+        "= name != None": t.name != None,  # noqa: E711
+        "= ~age_mask[1:]": t[1:].age._isna(),
+        "computed, _codes, labels": labels,
+        "a=[1, 2], b=[x, y, z, …]": d._with_meta(a=[1, 2], b=list("xyzw")),
+        "m=float64(2,)": d._with_meta(m=np.ones(2)),
+        "View of (2, 2) rows": d._minibatches(2),
+        "computed, cached": d.x._cached(),
+    }
+    for words, view in shown.items():
+        assert words in repr(view)
+    assert repr(d.x._cached()).endswith("cached")
+    assert "without end" in repr(d._repeat()._explain())
+
+
+def test_a_display_says_the_same_of_rows_of_many_fields_seen_through_a_key():
+    data = np.arange(300.0).reshape(3, 100)
+    windows = dv.View(data, **{f"f{n}": n for n in range(100)})
+    members = dv.View({f"f{n}": data[:, n] for n in range(100)})
+    for key in (1, slice(1, 3), slice(None, None, -1)):
+        texts = [repr(d[key]).split("\n", 1)[1] for d in (windows, members)]
+        assert texts[0] == texts[1]
+        assert windows[key].f99 == data[key, 99]
+        assert members[key].f99 == data[key, 99]
+    assert repr(dv.View([-0.0001, 0.5, 2.0])).split("\n")[1].split() == ["0.0", "0.5", "2.0"]

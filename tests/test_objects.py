@@ -1065,3 +1065,20 @@ def test_parts_and_formats_of_hugging_face(hugged):
     assert declared[1].pair().tolist() == [1, 1.5]
     empty = dv.View(hugged.select([]))
     assert len(empty) == 0 and empty.pair().shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("made", "formula"),
+    [
+        (lambda d: d.x + 1, "x + 1: "),
+        (lambda d: d.x[1:] * 2.5, "x[1:] * 2.5: "),
+        (lambda d: d.x._sum(), "sum(x): "),
+        (lambda d: np.sqrt(d.x), "sqrt(x): "),
+    ],
+)
+def test_the_error_of_an_object_says_in_which_operation(made, formula):
+    d = dv.View(x=np.array([1, 2, "a"], object))
+    with pytest.raises(TypeError) as caught:
+        made(d)()
+    assert str(caught.value).startswith(formula) and "Python objects" in str(caught.value)
+    assert isinstance(caught.value.__cause__, TypeError)

@@ -124,7 +124,7 @@ def field(node: Node, name: str) -> Node:
     found = node.fields.named[name]
     names = (name,) if node.label is None else (*node.label.names, name)
     if isinstance(found, Attached):
-        return _labelled(found.node, names)
+        return labelled(found.node, names)
     if isinstance(node, Late):
         return node.part(name, field(node.like, name))
     index = window_index(found, known_shape(node))
@@ -137,7 +137,7 @@ def field(node: Node, name: str) -> Node:
     return part
 
 
-def _labelled(node: Node, names: tuple[str, ...]) -> Node:
+def labelled(node: Node, names: tuple[str, ...]) -> Node:
     """Return a node of data under these names; what is computed is shown by its own formula.
 
     What is computed is never copied: a statistic is a photograph in one place.
@@ -223,8 +223,11 @@ def chosen(node: Node, names: Sequence[str]) -> Record:
     """
     parts: dict[str, Node] = {}
     for name in names:
-        count = sum(other == name or other.startswith(f"{name}_") for other in parts)
-        parts[f"{name}_{count + 1}" if name in parts else name] = field(node, name)
+        if name in parts:
+            count = sum(other == name or other.startswith(f"{name}_") for other in parts)
+            parts[f"{name}_{count + 1}"] = field(node, name)
+        else:
+            parts[name] = field(node, name)
     whole = node.shape
     if isinstance(node, Record):
         found = record(parts, None if node.is_inferred and parts else node.rank)

@@ -128,7 +128,8 @@ class CachedRows(Part):
     @property
     def title(self) -> str:
         """What the step is called in a message."""
-        return f"cached (up to {self.store.limit} bytes)"
+        limit = self.store.limit
+        return "cached" if limit == math.inf else f"cached (up to {limit} bytes)"
 
     def rows(self, node: Mapped, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return rows from the store, computing those that it does not have."""

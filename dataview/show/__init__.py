@@ -8,6 +8,7 @@ from dataview.show.describe import described
 from dataview.show.description import Description
 from dataview.show.explain import Explanation, explained
 from dataview.show.facts import is_small_sample
+from dataview.show.formulas import refused_by_objects
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.outline import text, title
 from dataview.show.page import html
@@ -19,5 +20,5 @@ from dataview.show.words import name_of, size_text
 __all__ = [
     "MISSING", "Description", "Explanation", "Gallery", "described", "explained", "gallery",
     "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown",
-    "is_small_sample", "name_of", "plotted", "size_text", "text", "title",
+    "is_small_sample", "name_of", "plotted", "refused_by_objects", "size_text", "text", "title",
 ]  # fmt: skip

@@ -128,6 +128,8 @@ def explained(node: Node) -> Explanation:
     if isinstance(node, Stream):
         readings = (Reading("samples", "stream", None),)
         return Explanation(title(node), "in order, one by one", readings=readings)
+    if isinstance(node, Ragged) and is_endless(node.count):
+        return Explanation(title(node), "row by row, without end")
     if isinstance(node, Ragged):
         line = explained(node.flat())
         way = "copied" if line.way.startswith("lent") else line.way

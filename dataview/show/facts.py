@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from dataview.batches import Batches
 from dataview.index import Computed, Permutation
 from dataview.plan.fields import Attached
 from dataview.plan.kinds import (
@@ -186,6 +187,7 @@ def _order_words(node: Node) -> dict[str, None]:
 
 def is_record(node: Node) -> bool:
     inner = undriven(node.like if isinstance(node, Late) else node)
+    inner = inner.rows if isinstance(inner, Batches) else inner
     return isinstance(inner.sample if isinstance(inner, Stream) else inner, Record)
 
 

@@ -17,6 +17,7 @@ from dataview.plan.kinds import (
     MatMul,
     Reduction,
     Reshaped,
+    Sampled,
     Select,
     Stored,
     size_of,
@@ -223,6 +224,19 @@ def formula_of(node: Node) -> str:
     return harmless(formula, FORMULA_LENGTH)
 
 
+def refused_by_objects(node: Node, error: TypeError) -> str:
+    """Return what is said where an element of objects refuses an operation, "" of other errors."""
+    formula = formula_of(node) if type(error) is TypeError else ""
+    parts = below([node]) if formula else []
+    calls = any(isinstance(part, (Mapped, Sampled)) for part in parts)  # they tell the sample
+    if calls or not any(getattr(part, "dtype", None) == np.dtype(object) for part in parts):
+        return ""
+    return (
+        f"{formula}: {error}; the data are Python objects, and one of them does not allow this. "
+        "d._astype(float) makes numbers of objects that are numbers, d._astype('T') texts of all"
+    )
+
+
 def is_symbolic(argument: Argument) -> bool:
     """Whether an operand is computed, or a part of a computed node."""
     while isinstance(argument, Select) and argument.label is None:
@@ -271,7 +285,7 @@ def _data_term(node: Node) -> Term:
         if whole.label is not None and isinstance(node, Select):
             return _part(node, [_data_term(whole)])
         constant = _constant_of(node) if node.extents == () else None
-        if constant is not None and constant.dtype.kind in "biufcmMSU":
+        if constant is not None and constant.dtype.kind in "biufcmMSUOT":
             return _signed(line_of(Ends(constant)))
         return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM
     name: Term = name_text(node.label), ATOM

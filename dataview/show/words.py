@@ -13,7 +13,7 @@ import numpy as np
 from dataview.batches import Batches
 from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
-from dataview.plan.gaps import MASK_OF
+from dataview.plan.gaps import LABELS, MASK_OF
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.photographs import Late
@@ -86,14 +86,23 @@ def value_text(value: Any) -> str:
 
 def meta_words(meta: Mapping[str, Any]) -> list[str]:
     told = {
-        name: value_text(value)
+        name: "" if name == LABELS and callable(value) else _meta_text(value)
         for name, value in meta.items()
         if name != MASK_OF or value is not None  # a mask of nothing is a column as any other
     }
     if is_declared(meta):
         space = readable_space(meta)
         told[SPACE] = "unreadable" if space is None else repr(space)
-    return few([f"{value_text(name)}={text}" for name, text in told.items()])
+    return few([f"{value_text(name)}={text}".removesuffix("=") for name, text in told.items()])
+
+
+def _meta_text(value: Any) -> str:
+    """Return the value of metadata, of arrays dtype and shape."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"{_dtype_name(value.dtype)}{shape_text(value.shape)}"
+    if type(value) in (list, tuple):
+        return f"[{', '.join([*map(value_text, value[:3]), *['…'][: len(value) > 3]])}]"
+    return value_text(value)
 
 
 def name_text(label: Label) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import reduction
-from dataview.plan.build import elementwise, field, record, stored
-from dataview.plan.gaps import both, known_by_value, known_in, masks_in, may_lack, present_in
+from dataview.plan.build import elementwise, field, labelled, record, stored
+from dataview.plan.gaps import MASK, both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -110,7 +110,20 @@ def known(node: Node, verb: str) -> Node:
         rows = node.relaid()
         return rows.over(known(rows.leaf(), verb))
     found = known_in(node)
-    return elementwise(_PRESENT, (node,))[0] if found is None else found
+    return elementwise(_PRESENT, (node,))[0] if found is None else _named(found, node)
+
+
+def _named(mask: Node, column: Node) -> Node:
+    """Return the mask of a column under the name that it has beside the column in a table."""
+    label = column.label
+    if label is None or mask.label is not None:
+        return mask
+    *outer, name = label.names
+    names = (*outer, f"{name}{MASK}")
+    found = labelled(mask, names)
+    if found is not mask:
+        found.label = label._replace(names=names)
+    return found
 
 
 def whole_rows(node: Node, names: Sequence[str] = ()) -> Node:

@@ -125,16 +125,21 @@ class View(
         if given:
             raise TypeError(hints.called_with(given[0], show.title(node_of(self))))
         node, rows, _, _, _ = self._state
-        if out is None and copy is None:
-            memory = node.lent
-            if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
-                return memory[row_key(rows)]  # what `rows_of` would return, without the call
-            return evaluate(node_of(self))[()] if rows is None else rows_of(node, rows)
-        if out is None and copy and rows is not None:
-            found = rows_of(node, rows)
-            return found if isinstance(rows, ndarray) else own_copy(found)
-        found = evaluate_into(node_of(self), out, copy)
-        return found if out is not None else found[()]
+        try:
+            if out is None and copy is None:
+                memory = node.lent
+                if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
+                    return memory[row_key(rows)]  # what `rows_of` would return, without the call
+                return evaluate(node_of(self))[()] if rows is None else rows_of(node, rows)
+            if out is None and copy and rows is not None:
+                found = rows_of(node, rows)
+                return found if isinstance(rows, ndarray) else own_copy(found)
+            found = evaluate_into(node_of(self), out, copy)
+            return found if out is not None else found[()]
+        except TypeError as error:
+            if text := show.refused_by_objects(node_of(self), error):
+                raise TypeError(text) from error
+            raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the data as NumPy asks for it."""
