@@ -945,6 +945,57 @@ def test_each_chunk_is_met_once_by_keys_on_several_axes(key, bytes_, chunked):
     np.testing.assert_array_equal(d(), expected)
 
 
+ROWS = np.random.default_rng(0).integers(-9, 9, (64, 4)).astype(float)
+ANY_ORDER = np.random.default_rng(1).permutation(64)
+OFTEN = np.random.default_rng(2).integers(-64, 64, 100)
+ANY_ORDERS = {
+    "rows": np.s_[ANY_ORDER],
+    "some rows": np.s_[ANY_ORDER[:50], 1:],
+    "rows often": np.s_[OFTEN],
+    "one row often": np.s_[np.repeat([5, 60, 5], 20)],
+    "columns": np.s_[:, [3, 0, 2]],
+    "rows and columns": np.s_[ANY_ORDER[:, None], [3, 0, 2]],
+    "rows and columns often": np.s_[OFTEN[:, None], [3, 0, 3]],
+    "steps": np.s_[::-3],
+    "mask": np.s_[ROWS[:, 0] > 0],
+}
+BLOCKS_OF_ROWS = {"block_bytes": 400, "part_bytes": 400, "file_bytes": 400, "noted_bytes": 400}
+"""Sizes with which a block has twelve of the rows, and a chunk eight."""
+
+
+@pytest.mark.parametrize("chunked", ["zarr", "hdf5"], indirect=True)
+@pytest.mark.parametrize("key", ANY_ORDERS.values(), ids=ANY_ORDERS)
+def test_each_chunk_is_met_once_by_large_writes_in_any_order(key, chunked):
+    with sizes.set(**BLOCKS_OF_ROWS, undo_bytes=1000, streamed_elements=64):
+        d, expected = chunked.open(ROWS, (8, 2)), ROWS.copy()
+        part = expected[key]
+        for value in (5, part + 1, np.arange(float(part.shape[-1])), dv.View(part) * 3):
+            d[key] = value
+            expected[key] = value() if isinstance(value, dv.View) else value
+            if chunked.kind != "hdf5":  # which changes elements, not whole chunks
+                assert chunked.most("_put") == 1
+        d[key] -= d[key]._mean(axis=0)
+        expected[key] -= expected[key].mean(axis=0)
+        if chunked.kind != "hdf5":
+            assert chunked.most("_put") == 1
+    np.testing.assert_allclose(d(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunked", ["zarr"], indirect=True)
+@pytest.mark.parametrize("name", ["rows", "rows often", "columns", "mask"])
+def test_statistics_of_rows_in_any_order_are_those_of_numpy(name, chunked):
+    key = ANY_ORDERS[name]
+    with sizes.set(**BLOCKS_OF_ROWS):
+        d, part = chunked.open(ROWS, (8, 4)), ROWS[key]
+        d[key]._sum(axis=0)()
+        assert chunked.most("_get") == 1
+        np.testing.assert_array_equal((d[key] * 2 - 3)._sum(axis=0)(), (part * 2 - 3).sum(axis=0))
+        for kind, axis in [("std", 0), ("std", 1), ("nanmax", None), ("argmax", 0)]:
+            expected = getattr(np, kind)(part, axis=axis)
+            found = getattr(d[key], f"_{kind}")(axis=axis)
+            np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
+
+
 BOTH_TOO_LARGE = {"block_bytes": 1000, "part_bytes": 1000, "noted_bytes": 1000}
 CUT_ALONG_SEVERAL = [((20, 2, 10), 2000), ((20, 2, 5), 700), ((7, 6, 3), 700)]
 """Chunks of `TALL`, and the sizes of blocks in which they have no room along any axis alone."""

@@ -36,6 +36,7 @@ from dataview.compute.requests import (
     rows_of,
     without_mask,
 )
+from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
 from dataview.compute.statistics import passes_before
 from dataview.compute.ways import (
     Cut,
@@ -65,9 +66,11 @@ __all__ = [
     "cuts_along", "cuts_of_grid", "cuts_of_product", "engine", "evaluate", "evaluate_all",
     "evaluate_into", "executor", "fields_at", "grid_of_rows",
     "have_makers_in_common", "in_own_arrays",
-    "into_places", "is_equal", "leaves_of", "lend_part", "listen", "maker_of", "making_together",
-    "matmul", "median", "memory_of", "operand_index", "operand_indices", "overwrite", "own_copy",
-    "parts_of", "passes_before", "place_of", "quantile_dtype", "quantiles_by_group",
+    "into_places", "is_equal", "is_expression", "is_made_by_rows", "leaves_of", "lend_part",
+    "listen", "maker_of", "making_together",
+    "matmul", "median", "memory_of", "operand_index", "operand_indices", "operands_of",
+    "overwrite", "own_copy", "part_of", "parts_of", "passes_before", "place_of",
+    "quantile_dtype", "quantiles_by_group",
     "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
     "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "settle",

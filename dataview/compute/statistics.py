@@ -21,6 +21,7 @@ from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
 from dataview.compute.quantiles import quantiles_of
 from dataview.compute.reductions import Kind, State, moved_place
+from dataview.compute.scattered import in_order_of_chunks
 from dataview.compute.ways import (
     Cut,
     memory_of,
@@ -132,8 +133,15 @@ def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evalu
             _set_value(other, _of_ragged_rows(other, evaluate))
         return
     node = _shortened(alike[0].node, known, evaluate)
+    if 0 in alike[0].axes and all(_is_of_any_order(other) for other in alike):
+        node = in_order_of_chunks(node)
     # In a copy of the context, for the same reason as in `fused`.
     copy_context().run(_take_together, [alike], evaluate, [node])
+
+
+def _is_of_any_order(node: Reduction) -> bool:
+    """Whether a statistic of numbers is the same in whatever order these come."""
+    return "arg" not in node.kind and not known_dtype(node.node).hasobject
 
 
 def _check_failed(*groups: list[Reduction]) -> None:

@@ -1,7 +1,7 @@
 """Where bytes are: one room for each kind of store, all with the one protocol of `Source`."""
 
 from dataview.sources.array_likes import ArrayLike
-from dataview.sources.chunks import Grid, grid_of
+from dataview.sources.chunks import Grid, grid_of, scattered
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.file_access import (
     Abandoned,
@@ -183,6 +183,7 @@ __all__ = [
     "refused",
     "repeated",
     "run_of",
+    "scattered",
     "scheme_of",
     "shown",
     "state_of",

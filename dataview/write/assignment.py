@@ -38,7 +38,14 @@ from dataview.plan.values import cast
 from dataview.write import runs
 from dataview.write.changes import Change, changes_of, changes_of_mask
 from dataview.write.one_run import is_one_run, write_one_run
-from dataview.write.overlap import Separated, has_power, is_in_memory, is_one_box, separated
+from dataview.write.overlap import (
+    Separated,
+    has_power,
+    in_order_of_chunks,
+    is_in_memory,
+    is_one_box,
+    separated,
+)
 from dataview.write.update import Update
 
 
@@ -90,7 +97,7 @@ def _carry_out(changes: Sequence[Change]) -> None:
         _assign(changes[0])  # NumPy takes care of an overlap within one box
         return
     with contextlib.ExitStack() as stack:
-        found = separated(changes, stack)
+        found = separated(list(map(in_order_of_chunks, changes)), stack)
         if _is_one_array(found.changes):
             _assign(found.changes[0])
         elif _is_for_memory(found):

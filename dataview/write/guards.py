@@ -144,7 +144,8 @@ class Guard:
                 None if most is None else tuple(self._value(change, paths, most)),
                 change.is_checked,
                 grid.first,
-                tuple((one.axis, one.step, one.first) for one in grid.across),
+                tuple(map(tuple, grid.across)),
+                grid.starts,
             )
             for change, grid in zip(self.work.changes, self.work.grids, strict=True)
             if change.source.journals is not None

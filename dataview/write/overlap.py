@@ -22,18 +22,21 @@ from dataview.compute import (
     aliases,
     evaluate,
     into_places,
+    is_expression,
+    is_made_by_rows,
     leaves_of,
+    operands_of,
+    part_of,
     place_of,
     row_blocks,
 )
-from dataview.index import Affine, axes_of, identity
+from dataview.index import Affine, Array, Computed, Index, Map, axes_of, axis_index, identity
 from dataview.index.sizes import sizes
-from dataview.plan.build import stored
+from dataview.plan.build import select, stored
 from dataview.plan.kinds import (
     Comparison,
     Elementwise,
     MatMul,
-    Record,
     Reduction,
     Select,
     Stored,
@@ -43,7 +46,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.walk import below, rebuilt
-from dataview.sources import ArraySource, temporary_npy
+from dataview.sources import ArraySource, scattered, temporary_npy
 from dataview.write.changes import Change
 
 
@@ -67,7 +70,21 @@ def is_one_box(target: Node) -> bool:
     index = target.index
     used = [axis for map_ in index.maps for axis in axes_of(map_)]
     spread = all(length == 1 or axis in used for axis, length in enumerate(index.shape))
-    return index.is_box and spread and len(set(used)) == len(used)
+    if not index.is_box and (_is_in_memory(target) or not all(map(_is_once, index.maps))):
+        return False
+    return spread and len(set(used)) == len(used)
+
+
+def _is_in_memory(target: Node) -> bool:
+    place = place_of(target)
+    return place is None or place.source.memory is not None
+
+
+def _is_once(map_: Map) -> bool:
+    """Whether a map has each position once, which is not looked up of those in any order."""
+    if isinstance(map_, Array):
+        return map_.values.ndim == 1 and bool((np.diff(map_.values) > 0).all())
+    return not isinstance(map_, Computed)
 
 
 def _overlaps_itself(array: np.ndarray) -> bool:
@@ -115,7 +132,7 @@ def _one(change: Change, targets: Targets, kept: contextlib.ExitStack) -> Separa
     if axis == 0 and _is_product_of_rows(change, targets):
         return Separated([change], 1)
     shifted: dict[int, tuple[Node, int]] = {}
-    for leaf in _operands(change.value):
+    for leaf in operands_of(change.value):
         step = _rows_ahead(leaf, change, axis)
         if step:
             shifted[id(leaf)] = leaf, 1 if step > 0 else -1
@@ -139,22 +156,6 @@ def _is_product_of_rows(change: Change, targets: Targets) -> bool:
         return False
     others = filter(None, map(place_of, below([right], into_places)))
     return _is_same(place, change) and not any(map(targets.meet, others))
-
-
-def _operands(value: Node) -> list[Node]:
-    """Return the nodes that an expression reads, each element where its own is."""
-
-    def into(part: Node) -> list[Any]:
-        return part.made_of() if _is_expression(part) else []
-
-    return [part for part in below([value], into) if not _is_expression(part)]
-
-
-def _is_expression(part: Any) -> bool:
-    """Whether each element of a part is computed from the elements of its own parts there."""
-    if isinstance(part, Comparison):
-        return not any(isinstance(side, Record) for side in part.args)
-    return isinstance(part, Elementwise)
 
 
 def _rows_ahead(leaf: Node, change: Change, axis: int) -> int:
@@ -193,7 +194,7 @@ def _computed_before(
         if is_reading:
             reading.add(id(part))
     # An operand that is the target itself is read where it is written, if no other part is written.
-    places = [(leaf, place_of(leaf)) for leaf in _operands(change.value)]
+    places = [(leaf, place_of(leaf)) for leaf in operands_of(change.value)]
     fine = {
         id(leaf)
         for leaf, place in places
@@ -202,11 +203,11 @@ def _computed_before(
     overlapping = reading - fine - harmless
 
     def into(part: Any) -> list[Any]:
-        is_read = _is_expression(part) and id(part) in reading
+        is_read = is_expression(part) and id(part) in reading
         return part.made_of() if is_read else []
 
     def separate(part: Node, old: Node) -> Node:
-        if _is_expression(old) or id(old) not in overlapping:
+        if is_expression(old) or id(old) not in overlapping:
             return part
         return stored(_kept(old, change, kept))
 
@@ -231,6 +232,44 @@ def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
     )
 
 
+# --- rows in any order ---------------------------------------------------------------------------
+
+
+def in_order_of_chunks(change: Change) -> Change:
+    """Return a change with its places in the order of the chunks that they are stored in.
+
+    Blocks of a large change in any other order would each unpack and pack most of the chunks.
+    """
+    if (nbytes_of(change.target) or 0) <= sizes.block_bytes or is_made_by_rows(change.value):
+        return change
+    while found := scattered(change.source, change.where):
+        change = _ascending(change, *found)
+    return change
+
+
+def _ascending(change: Change, axis: int, numbers: np.ndarray) -> Change:
+    """Return a change with its positions along an axis ascending, each of them once.
+
+    Of a place that is written several times the last value stays, as in NumPy.
+    """
+    order = np.argsort(numbers, kind="stable")
+    order = order[np.diff(numbers[order], append=-1) != 0]
+    shape, count = known_shape(change.target), len(order)
+    ascending = Array(numbers[order], (axis,))
+    maps = [ascending if axes_of(map_) == (axis,) else map_ for map_ in change.where.maps]
+    whole: Any = change.target.node if isinstance(change.target, Select) else change.target
+    target = select(whole, Index((*shape[:axis], count, *shape[axis + 1 :]), maps))
+    value = change.value if isinstance(change.value, Node) else stored(ArraySource(change.value))
+    own = known_shape(value)
+    along = axis - (len(shape) - len(own))
+    if along < 0 or own[along] != len(numbers):
+        return change._replace(target=target)  # its value is the same everywhere along the axis
+    places = [(leaf, place_of(leaf)) for leaf in operands_of(value)]
+    same = {id(leaf): target for leaf, place in places if place and place.is_at(change.place)}
+    index = axis_index(own, Array(order, (along,)), count, along)
+    return change._replace(target=target, value=part_of(value, index, same))
+
+
 # --- what can be read in place, and what can fail ----------------------------------------------
 
 
@@ -241,18 +280,6 @@ def reads_as_written(change: Change) -> list[Node]:
         return []
     places = [(leaf, place_of(leaf)) for leaf in leaves_of(value)]
     return [leaf for leaf, place in places if place is not None and _is_same(place, change)]
-
-
-def is_made_by_rows(value: Any) -> bool:
-    """Whether what a value is made of is made, or read, by whole rows: a part of them costs all."""
-    if not isinstance(value, Node):
-        return False
-    return not all(isinstance(leaf, Reduction) or _is_array(leaf) for leaf in _operands(value))
-
-
-def _is_array(leaf: Node) -> bool:
-    place = place_of(leaf)
-    return place is not None and place.source.maker is None and place.source.together is None
 
 
 def may_fail(value: Elementwise, same: Sequence[Node]) -> bool:

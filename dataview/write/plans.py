@@ -58,7 +58,7 @@ class Part(NamedTuple):
     """A change of one array: where, in which blocks, and the steps of its value if it is kept.
 
     Blocks are so many positions long, along an axis; the first one is shorter if `first` is not 0.
-    `across` has the same of further axes.
+    `across` has the grids of further axes, and `starts` where blocks of different lengths begin.
     """
 
     spot: Spot
@@ -67,7 +67,8 @@ class Part(NamedTuple):
     value: tuple[Any, ...] | None
     is_checked: bool
     first: int = 0
-    across: tuple[tuple[int, int, int], ...] = ()
+    across: tuple[tuple[Any, ...], ...] = ()
+    starts: tuple[int, ...] = ()
 
 
 class File(NamedTuple):

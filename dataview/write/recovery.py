@@ -462,8 +462,8 @@ def _made(plan: Plan, sources: list[list[Source]]) -> Update:
             value = value_of(part.value, source_of)
         changes.append(Change(target, value, part.is_checked))
     grids = [
-        Grid(part.axis, part.step, part.first, tuple(Grid(*one) for one in part.across))
-        for part in plan.parts
+        Grid(one.axis, one.step, one.first, tuple(Grid(*other) for other in one.across), one.starts)
+        for one in plan.parts
     ]
     return Update(Separated(changes, plan.order), contextlib.ExitStack(), grids)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Targets, evaluate, operand_index, place_of
+from dataview.compute import Targets, evaluate, part_of, place_of
 from dataview.index import (
     Affine,
     Array,
@@ -21,21 +21,16 @@ from dataview.index import (
     axes_of,
     axis_index,
     block_index,
-    broadcast_shapes,
     compose,
-    extent,
     identity,
     numbers_map,
     positions,
     renumbered,
-    shifted,
 )
 from dataview.plan.build import select, stored
 from dataview.plan.concat import Piece, split_rows
-from dataview.plan.fields import NO_FIELDS
-from dataview.plan.kinds import Concat, Driven, Elementwise, Select, Stored, known_shape, size_of
+from dataview.plan.kinds import Concat, Driven, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource
 
 
@@ -91,7 +86,8 @@ def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
             if len(own) < len(shape) or own[0] == 1 != shape[0]:
                 return value  # the same for all rows
             rows = piece.where.shape[0]
-            return _rows_of(value, axis_index(own, _map_of(piece.places[0]), rows))
+            where = axis_index(own, _map_of(piece.places[0]), rows)
+            return part_of(value, where)
         value = evaluate(value)
     return piece.of(np.broadcast_to(value, shape))[piece.places]
 
@@ -99,39 +95,6 @@ def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
 def _map_of(places: slice | np.ndarray) -> Map:
     """Return the map of some positions on the first axis."""
     return Affine(places.start, ((0, 1),)) if isinstance(places, slice) else numbers_map(places)
-
-
-def _rows_of(value: Node, index: Index) -> Node:
-    """Return a part of a value, such that an expression reads its operands' parts alone."""
-    whole = known_shape(value)
-
-    def into(part: Any) -> list[Any]:
-        return part.made_of() if isinstance(part, Elementwise) else []
-
-    def in_rows(part: Node, old: Node) -> Node:
-        if isinstance(part, Elementwise):
-            shapes = [known_shape(arg) for arg in part.args if isinstance(arg, Node)]
-            return part.replaced(shape=broadcast_shapes(*shapes), fields=NO_FIELDS)
-        place = operand_index(index, whole, known_shape(part))
-        return _one_of_joined(part if place is None else select(part, place))
-
-    return rebuilt([value], in_rows, into)[0]  # type: ignore[no-any-return]
-
-
-def _one_of_joined(node: Node) -> Node:
-    """Return the one of several joined nodes that is read, if it is one."""
-    if not isinstance(node, Select) or not isinstance(node.node, Concat):
-        return node
-    index, joined = node.index, node.node
-    rows = extent(index.maps[0], index.shape)
-    if rows is None:
-        return node
-    first, last = np.searchsorted(joined.starts, rows, side="right") - 1
-    part = joined.nodes[first]
-    if first != last or part.dtype != joined.dtype:
-        return node
-    start = shifted(index.maps[0], int(joined.starts[first]))
-    return select(part, Index(index.shape, [start, *index.maps[1:]]))
 
 
 # --- rows of several nodes that share places -----------------------------------------------------

@@ -22,6 +22,7 @@ from dataview.compute import (
     cuts_of_grid,
     evaluate,
     have_makers_in_common,
+    is_made_by_rows,
     operand_index,
     overwrite,
     rows_of_request,
@@ -49,7 +50,7 @@ from dataview.plan.values import cast
 from dataview.sources import Grid, Reference, Source, grid_of, made_once
 from dataview.write.changes import Block, Change
 from dataview.write.guards import Guard, Work, is_guarded
-from dataview.write.overlap import Separated, is_made_by_rows, may_fail, reads_as_written
+from dataview.write.overlap import Separated, may_fail, reads_as_written
 
 Key = tuple[slice | np.ndarray, ...]
 """What selects elements of a source: slices, or arrays of positions, as NumPy takes them."""
@@ -391,7 +392,8 @@ def _grid_of(change: Change) -> Grid:
     is_file = change.source.path is not None
     # Other stores than files may hold a block several times while they write it.
     room = sizes.file_bytes if is_file else sizes.block_bytes
-    if is_file and isinstance(change.value, np.ndarray) and _is_loose(change.where, axis):
+    is_held = is_file and isinstance(change.value, np.ndarray)
+    if is_held and not change.source.chunk_shape and _is_loose(change.where, axis):
         size = min(size, np.dtype(np.intp).itemsize)  # only the numbers of rows take room
     step = max(1, room // max(1, size))
     grid = grid_of(change.source, change.where, axis, step)
