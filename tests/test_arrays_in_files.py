@@ -996,6 +996,52 @@ def test_statistics_of_rows_in_any_order_are_those_of_numpy(name, chunked):
             np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
 
 
+BOXES = np.random.default_rng(3).integers(-9, 9, (24, 6, 4)).astype(float)
+FIRST, LAST = np.random.default_rng(4).integers(0, [[24], [4]], (2, 60))
+POINTS = {
+    "mask": BOXES > 3,
+    "mask of rows and columns": BOXES[..., 0] > 0,
+    "points often": np.s_[FIRST, LAST],
+    "points in two axes": np.s_[FIRST.reshape(6, 10), 1:5, LAST.reshape(6, 10)],
+    "points behind an axis": np.s_[3:, LAST, LAST[::-1]],
+    "one point": np.s_[[5], [2], [3]],
+}
+
+
+@pytest.mark.parametrize("chunked", ["zarr", "hdf5"], indirect=True)
+@pytest.mark.parametrize("key", POINTS.values(), ids=POINTS)
+def test_each_chunk_is_met_once_by_points(key, chunked, monkeypatch):
+    for source in (H5pySource, ZarrSource):
+        monkeypatch.setattr(source, "spare_bytes", 64)
+    d, expected = chunked.open(BOXES, (8, 3, 2)), BOXES.copy()
+    np.testing.assert_array_equal(d[key](), expected[key])
+    assert chunked.most("_get") == 1
+    part = expected[key]
+    for value in (5, part + np.arange(part.size).reshape(part.shape)):
+        d[key] = value
+        expected[key] = value
+        assert chunked.most("_put") == 1
+    d[key] += d[key] * 2
+    expected[key] += expected[key] * 2
+    assert chunked.most("_put") == 1
+    np.testing.assert_array_equal(d(), expected)
+
+
+def test_points_of_a_dataset_without_chunks_are_those_of_numpy(tmp_path, monkeypatch):
+    monkeypatch.setattr(H5pySource, "spare_bytes", 128)
+    for number, key in enumerate(POINTS.values()):
+        expected = BOXES.copy()
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["x"] = BOXES
+        with dv.open(tmp_path / f"{number}.h5", "r+") as d:
+            part = expected[key]
+            for value in (5, part + np.arange(part.size).reshape(part.shape)):
+                d.x[key] = value
+                expected[key] = value
+                np.testing.assert_array_equal(d.x[key](), expected[key])
+            np.testing.assert_array_equal(d.x(), expected)
+
+
 BOTH_TOO_LARGE = {"block_bytes": 1000, "part_bytes": 1000, "noted_bytes": 1000}
 CUT_ALONG_SEVERAL = [((20, 2, 10), 2000), ((20, 2, 5), 700), ((7, 6, 3), 700)]
 """Chunks of `TALL`, and the sizes of blocks in which they have no room along any axis alone."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, block_index, compose, gather, is_identity
+from dataview.index.points import Points, span
 from dataview.index.sizes import sizes
 from dataview.index.slabs import (
     Chunks,
@@ -101,6 +102,14 @@ class ArrayLike(Source):
             asked = self._get(slab)
             return (asked if self.fresh else np.array(asked)).reshape(index.shape)
         spare = self.spare_bytes // max(1, self.dtype.itemsize)
+        points = Points.of(index) if spare else None
+        if points is not None and span(index) > spare:
+            return self._read_points(points)
+        return self._by_parts(index)
+
+    def _by_parts(self, index: Index) -> np.ndarray:
+        """Return what the index selects, box by box."""
+        spare = self.spare_bytes // max(1, self.dtype.itemsize)
         stepped = any(isinstance(map_, Affine) and has_steps(map_) for map_ in index.maps)
         cut = self._blocks(index, self.span_times) if stepped and index.is_box else [(..., index)]
         every = [(where, part) for where, one in cut for part in parts(one, NEEDED_TIMES, spare)]
@@ -119,8 +128,15 @@ class ArrayLike(Source):
         self._check_shape()
         spread = np.broadcast_to(value, index.shape)
         for where, block in self._blocks(index):
-            for part in parts(block, 1):
-                self._write_box(part, spread[where][part.where])
+            points = Points.of(block) if self.spare_bytes else None
+            if points is not None:
+                self._write_points(points, spread[where])
+            else:
+                self._write_parts(block, spread[where])
+
+    def _write_parts(self, index: Index, value: np.ndarray) -> None:
+        for part in parts(index, 1):
+            self._write_box(part, value[part.where])
 
     def _write_box(self, part: Part, value: np.ndarray) -> None:
         """Write a value to a part of a view that fills a box."""
@@ -137,6 +153,46 @@ class ArrayLike(Source):
                     self._put(asked, placed(self._get(asked), slab, block[places]))
                 else:
                     self._put(asked, picked(block[places], slab))
+
+    # --- places that are scattered over several axes ---
+
+    def _read_points(self, points: Points) -> np.ndarray:
+        """Return what is at some points, reading what is around those of each chunk."""
+        found = np.empty(points.shape, self.dtype)
+        for group in points.groups(self._lengths_around()):
+            if span(group.where) <= self._most_around():
+                slab, within = group.slab()
+                found[group.numbers] = gather.read(self._get(slab), within)
+            else:
+                found[group.numbers] = self._by_parts(group.where)
+        return np.ascontiguousarray(points.as_array(found))
+
+    def _write_points(self, points: Points, value: np.ndarray) -> None:
+        """Write to some points, each chunk once: what else is around those of it is read before."""
+        spread = points.of_array(value)
+        for group in points.groups(self._lengths_around()):
+            if span(group.where) in range(2, self._most_around() + 1):
+                slab, within = group.slab()
+                with _WRITING:
+                    block = np.array(self._get(slab))
+                    gather.assign(block, within, spread[group.numbers])
+                    self._put(slab, block)
+            else:
+                self._write_parts(group.where, spread[group.numbers])
+
+    def _lengths_around(self) -> Sequence[int]:
+        """Return the lengths of the parts of the object whose points are met together."""
+        if self.chunks is not None:
+            return self.chunks.lengths
+        room, found = self.spare_bytes // max(1, self.dtype.itemsize), []
+        for length in reversed(self.shape):
+            found.append(max(1, min(length, room)))
+            room //= found[-1]
+        return found[::-1]
+
+    def _most_around(self) -> int:
+        """Return how many elements may be read to change some of them."""
+        return MOST_TIMES * sizes.file_bytes // max(1, self.dtype.itemsize)
 
     def _blocks(self, index: Index, times: int = 1) -> Iterator[tuple[Any, Index]]:
         """Cut an index into blocks for which little memory is needed, at most `times` their size.
