@@ -378,10 +378,39 @@ def test_what_a_sample_of_a_loop_hands_out_is_no_alias():
 def test_the_samples_of_a_stream_are_read_once_for_all_fields():
     drawn = Drawn(3)
     stream = dv.View(lambda: map(drawn, range(99)))._probe()[:N]
-    for reading in (stream._asdict, lambda: dv.evaluate(dict(stream._iter_fields()))):
+
+    def evaluated():
+        return dv.evaluate(dict(stream._iter_fields()))
+
+    for reading in (stream._asdict, evaluated, lambda: stream._freeze()._asdict()):
         drawn.rows.clear()
         assert_fields_agree(reading())
         assert drawn.rows == [*range(N)]
+
+
+@pytest.mark.parametrize(
+    ("join", "calls"),
+    [
+        (lambda d, e: d, N),
+        (lambda d, e: dv.View(p=d.f0 + 1, q=d.f1 * 2, r=d.f2), N),
+        (lambda d, e: dv.zip(x=d, y=e), 2 * N),
+        (lambda d, e: dv.View(a=d.f0, b=e.f1, c=d.f1, d=e.f2), 2 * N),
+        (lambda d, e: dv.View(sum=d.f0 + e.f0, b=d.f1, c=e.f1), 2 * N),
+        (lambda d, e: dv.concat([d, e]), 2 * N),
+        (lambda d, e: dv.View(p=dv.concat([d.f0, e.f0]) + 1, q=dv.concat([d.f1, e.f1])), 2 * N),
+    ],
+)
+def test_kept_rows_are_made_once_for_all_fields_of_joined_samples(join, calls):
+    one, other = Drawn(3), Drawn(3)
+    kept = join(*[dv.View(function, _length=N)._probe() for function in (one, other)])._cached()
+    one.rows.clear()
+    other.rows.clear()
+    for view in (kept, kept, kept[::-1]):
+        for _, part in view._iter_fields():
+            part() if part._dtype().names is None else part._asdict()
+        for row in view:
+            row()
+    assert len(one.rows) + len(other.rows) == calls
 
 
 # -------------------- what is remembered --------------------

@@ -260,3 +260,92 @@ def test_a_filtered_ragged_field_stays_so():
     assert field._shape() == (None, None)
     assert field._probe()._shape() == (3, None)
     assert field._mean()() == np.mean([2, 2, 3, 3, 3])
+
+
+# -------------------- several streams, or several fields of one --------------------
+
+
+class Counted:
+    """A function that makes an iterator of samples, and counts what is read."""
+
+    def __init__(self, count=10):
+        self.count, self.read = count, 0
+
+    def __call__(self):
+        for sample in pairs(self.count):
+            self.read += 1
+            yield {**sample, "words": np.arange(sample["y"] % 3)}
+
+
+def joined(kind, stream):
+    if kind == "zip":
+        return dv.zip(a=stream.x, b=stream.y)
+    if kind == "view":
+        return dv.View(a=stream.x, b=stream.y)
+    return dv.zip(a=stream.x + 0, b=stream.y)
+
+
+@pytest.mark.parametrize("kind", ["zip", "view", "computed"])
+def test_fields_of_one_stream_are_zipped_in_one_pass(kind):
+    counted = Counted()
+    d = joined(kind, dv.View(counted)._probe())
+    assert d._fields() == ("a", "b") and d._length() is None and d.a._shape() == (None, 3)
+    readings = [
+        lambda: [row._asdict() for row in d],
+        lambda: [row._asdict() for row in d[:10]._freeze()],
+        lambda: [row._asdict() for batch in d._minibatches(4) for row in batch],
+        lambda: [row._asdict() for batch in d._loader(5) for row in batch],
+    ]
+    for reading in readings:
+        counted.read = 0
+        found = reading()
+        assert counted.read == 10
+        np.testing.assert_array_equal([row["a"] for row in found], X)
+        assert [row["b"] for row in found] == [*range(10)]
+    assert d[2:4]()["b"].tolist() == [2, 3]
+
+
+def test_an_iterator_is_zipped_with_itself():
+    stream = dv.View(pairs(3))._probe()
+    assert [row.b() for row in dv.zip(a=stream.x, b=stream.y)] == [0, 1, 2]
+
+
+def test_zipped_streams_of_different_lengths_are_told():
+    one, other = dv.View(Counted(4))._probe(), dv.View(Counted(3))._probe()
+    d = dv.zip(a=one.x, b=other.y)
+    assert d[:3].b().tolist() == [0, 1, 2]
+    with pytest.raises(dv.StreamError, match="ends after 3 samples, others go on"):
+        [row() for row in d]
+
+
+def test_what_is_known_of_zipped_streams_stays_known():
+    stream = dv.View(Counted())._probe()
+    d = dv.zip(words=stream.words, whole=stream)
+    assert d.words._shape() == (None, None) and d.whole.words._shape() == (None, None)
+    assert [row.tolist() for row in d[:3]._freeze().words()] == [[], [0], [0, 1]]
+    assert [row.whole.words._size() for row in d[:4]] == [0, 1, 2, 0]
+    noted = dv.zip(y=stream.y._with_meta(unit="m"))
+    assert noted.y._meta["unit"] == "m"
+
+
+def test_streams_that_were_not_probed_are_zipped():
+    d = dv.zip(n=dv.View(lambda: iter(range(3))), text=dv.View(lambda: iter("abc")))
+    assert d._fields() == ("n", "text") and d.n._dtype() is None
+    assert [(row.n(), row.text()) for row in d] == [(0, "a"), (1, "b"), (2, "c")]
+    assert d._probe().n._dtype() == np.dtype(int)
+
+
+def test_statistics_of_fields_of_one_stream_are_taken_in_one_pass(monkeypatch):
+    monkeypatch.setattr(sizes, "part_bytes", 50)
+    counted = Counted()
+    d = dv.View(counted)._probe()
+    counted.read = 0
+    found = dv.evaluate(d.x._mean(), d.x._std(axis=0), d.y._max(), (d.x * 2)._sum(0), d.y._std())
+    assert counted.read == 10
+    y = np.arange(10)
+    for one, own in zip(found, (X.mean(), X.std(axis=0), 9, (X * 2).sum(0), y.std()), strict=True):
+        np.testing.assert_allclose(one, own, rtol=1e-12)
+    mean, centred = dv.evaluate(d.y._mean(), (d.x - d.x._mean())._std())  # what needs another
+    np.testing.assert_allclose([mean, centred], [4.5, X.std()])
+    once = dv.View(pairs())._probe()
+    assert dv.evaluate(once.x._max(), once.y._min()) == (X.max(), 0)

@@ -72,7 +72,7 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
     shape = _lengths(node)
     check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else axes_over(axis, len(shape), kind)
-    if isinstance(node, Sampled) and node.passes:
+    if isinstance(node, Sampled) and node.pass_key:
         _check_one_pass(kind, axes)
     if kind == "quantile":
         dtype = _quantile_dtype_of(node, shape, axes, options)
@@ -119,7 +119,7 @@ _WITHOUT = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durati
 
 def _lengths(node: Node) -> Shape:
     """Return the lengths of a node's axes; that of a stream counts as 1, since it is unknown."""
-    if isinstance(node, Sampled) and node.passes:
+    if isinstance(node, Sampled) and node.pass_key:
         return tuple(1 if n is None else n for n in node.extents or ())
     return known_shape(node)
 

@@ -103,8 +103,11 @@ def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
 
 
 def _are_read_together(one: list[Reduction], other: list[Reduction]) -> bool:
-    """Whether two operands are read in one pass over a table, in the same blocks of rows."""
+    """Whether two operands are read in one pass: over a stream, or over a table in like blocks."""
     node, second = one[0].node, other[0].node
+    if isinstance(node, Sampled) and node.pass_key:
+        is_passing = isinstance(second, Sampled) and second.pass_key == node.pass_key
+        return is_passing and not pending(second)
     if isinstance(node, Ragged) or isinstance(second, Ragged):
         return False
     table = table_of(node) if not isinstance(node, Sampled) else None
@@ -263,11 +266,12 @@ def _values_of(
 ) -> list[list[np.ndarray]]:
     """Return the values of statistics of data that are read once.
 
-    Several nodes are those of one table, and have the same blocks of rows.
+    Several nodes are those of one stream, or of one table and have the same blocks of rows.
     """
     statistics, node = wanted[0]
-    if isinstance(node, Sampled) and node.passes:
-        return [_of_totals(statistics, _in_one_pass(node, statistics, errors), errors)]
+    if isinstance(node, Sampled) and node.pass_key:
+        passed = zip(wanted, _in_one_pass(wanted, errors), strict=True)
+        return [_of_totals(one.statistics, states, errors) for one, states in passed]
     shape = known_shape(node)
     if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
         with making(None):  # it would remember too much
@@ -386,21 +390,26 @@ def _combined(blocks: Iterable[list[States]], errors: FloatErrors) -> list[State
     return totals
 
 
-def _in_one_pass(node: Sampled, wanted: list[Reduction], errors: FloatErrors) -> States:
+def _in_one_pass(wanted: Sequence[Wanted], errors: FloatErrors) -> list[States]:
     """Return the combined parts of statistics over the samples of a stream, as they come."""
-    row = [n or 0 for n in node.extents or ()][1:]
-    size = max(1, sizes.part_bytes // max(1, size_of(tuple(row)) * known_dtype(node).itemsize))
-    totals: States = {}
-    start = 0
-    for block in node.blocks(size):
-        for part in {_kind_of(other).part: None for other in wanted}:
+    nodes = [one.node for one in wanted if isinstance(one.node, Sampled)]
+    totals: list[States] = [{} for _ in wanted]
+    starts = [0] * len(wanted)
+    for number, block in nodes[0].blocks(nodes, [*map(_samples_at_once, nodes)]):
+        statistics, total = wanted[number].statistics, totals[number]
+        for part in {_kind_of(other).part: None for other in statistics}:
             with errors.noting_in(_NAMES[part]):
-                state = part(block, wanted[0].axes, start)
-                totals[part] = _COMBINE[part](totals[part], state) if part in totals else state
-        start += len(block)
-    if not start:
+                state = part(block, statistics[0].axes, starts[number])
+                total[part] = _COMBINE[part](total[part], state) if part in total else state
+        starts[number] += len(block)
+    if not all(starts):
         raise StreamError("the stream is empty: there is no statistic of it")
     return totals
+
+
+def _samples_at_once(node: Sampled) -> int:
+    row = size_of(tuple(length or 0 for length in node.extents or ())[1:])
+    return max(1, sizes.part_bytes // max(1, row * known_dtype(node).itemsize))
 
 
 def _of_totals(wanted: list[Reduction], totals: States, errors: FloatErrors) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from dataview.samples import (
     RaggedSamples,
     Stream,
     Undeclared,
-    samples_of,
+    read_once,
     stack_nodes,
     with_lengths,
 )
@@ -79,7 +79,7 @@ def _with_gaps(part: Any, old: Any) -> Any:
 
 def _samples(node: Any) -> list[Node]:
     if isinstance(node, Stream):
-        return [*samples_of(node)]
+        return [row.sample() for row in read_once(node.samples)]
     numbers = node.numbers().tolist()
     with node.ahead(numbers):
         return [node.sample(number) for number in numbers]

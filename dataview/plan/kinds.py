@@ -60,13 +60,14 @@ class Sampled(Node):
         """The shape of each row as far as it is known, None if nothing of it is."""
         return None
 
-    @property
-    def passes(self) -> bool:
-        """Whether all that is asked of the rows is known, and only how many they are is not."""
-        return False
+    pass_key: Any = None
+    """What is equal for rows read in one pass; None if more than their number is unknown."""
 
-    def blocks(self, size: int) -> Iterator[np.ndarray]:
-        """Return all rows, in arrays of so many, as they come."""
+    def blocks(self, nodes: Sequence[Sampled], sizes: Sequence[int]) -> Iterator[Any]:
+        """Yield all rows of several nodes, of which this is one, as they come in one pass.
+
+        The rows of each node come in arrays of the node's size, with the number of the node.
+        """
         raise NotImplementedError
 
     @property
@@ -547,7 +548,7 @@ def shape_for_rows(node: Node) -> Shape | None:
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
     """Return the lengths of a node's axes, None for the length of a stream that is reduced."""
     known = node.extents
-    is_known = isinstance(node, Sampled) and (node.is_sized or (node.passes and 0 in axes))
+    is_known = isinstance(node, Sampled) and (node.is_sized or (node.pass_key and 0 in axes))
     return known if is_known and known is not None else known_shape(node)
 
 

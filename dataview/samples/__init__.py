@@ -5,7 +5,7 @@ from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
 from dataview.samples.declaring import declared, declared_spec, with_part
-from dataview.samples.in_order import ClosableSamples, DerivedSamples, Samples, stacked
+from dataview.samples.in_order import ClosableSamples, DerivedSamples, Samples, read_once, stacked
 from dataview.samples.mapping import (
     BATCH,
     all_at_epoch,
@@ -28,12 +28,12 @@ from dataview.samples.padding import (
     padded,
 )
 from dataview.samples.pairing import Dropped, Items, Pairing, pairing_of, pairings_in
+from dataview.samples.passes import IteratorSamples
 from dataview.samples.ragged import AnyLength, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
     FilteredSamples,
-    IteratorSamples,
     Stream,
     arranged,
     arriving,
@@ -43,6 +43,7 @@ from dataview.samples.streams import (
     samples_at,
     samples_of,
     shuffled_stream,
+    side_by_side,
 )
 
 __all__ = [
@@ -96,12 +97,14 @@ __all__ = [
     "pool_of",
     "probed",
     "random_keys",
+    "read_once",
     "read_together",
     "repeated_stream",
     "row_functions_of",
     "samples_at",
     "samples_of",
     "shuffled_stream",
+    "side_by_side",
     "stack",
     "stack_nodes",
     "stacked",

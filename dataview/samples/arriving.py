@@ -55,9 +55,15 @@ class RowViews:
 
 def fields_of(rows: Iterable[Row], name: str) -> Iterator[Row]:
     """Yield a field of each sample."""
-    for node, number in rows:
-        rows_of_field = None if number is None else row_field(node, name)
-        yield Row(field(node, name) if rows_of_field is None else rows_of_field, number)
+    for row in rows:
+        yield field_of(row, name)
+
+
+def field_of(row: Row, name: str) -> Row:
+    """Return a field of a sample."""
+    node, number = row
+    rows_of_field = None if number is None else row_field(node, name)
+    return Row(field(node, name) if rows_of_field is None else rows_of_field, number)
 
 
 def are_rows(rows: Sequence[Row]) -> bool:

@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from dataview.plan.kinds import (
     Mapped,
     Record,
     Sampled,
-    Select,
     Stored,
     known_dtype,
     known_shape,
@@ -82,8 +81,10 @@ class RowStore:
     ) -> tuple[int, dict[int, dict[str, np.ndarray]]]:
         """Return the rows that are kept of an owner, and the version of the store."""
         with self.lock:
-            if self.owners.get(group) is not owner:  # its parts have been replaced
-                self.forget()
+            known = self.owners.get(group)
+            if known is not owner:
+                if known is not None:  # its parts have been replaced
+                    self.forget()
                 self.owners[group] = owner
                 stored = (part for part in below([owner]) if isinstance(part, Stored))
                 self.sources[group] = [part.source for part in stored]
@@ -180,12 +181,9 @@ def _with_store(node: Node, store: RowStore) -> Node:
         parts = {name: _with_store(field(node, name), store) for name in node.fields}
         fields = Fields({name: Attached(part, None) for name, part in parts.items()})
         return Driven(parts[node.driver], fields, node.driver)
-    groups: dict[Any, dict[str, Node]] = {}
-    for part in _leaves(node):
-        group = groups.setdefault(_origin(part), {})
-        group[str(len(group))] = part
     made: dict[int, Node] = {}
-    for group in groups.values():
+    for together in _made_together(_leaves(node)):
+        group = {str(number): part for number, part in enumerate(together)}
         owner, step = record(group, 1), CachedRows(store, len(made))
         for name, part in group.items():
             made[id(part)] = _kept(part, owner, name, step)
@@ -232,13 +230,24 @@ def _named(leaf: Node, node: Node) -> str:
     return f"field {names[0]!r}: " if names else ""
 
 
-def _origin(node: Node) -> Any:
-    """Return a key that is equal for members that are computed together."""
-    below = node.node if isinstance(node, Select) else node
-    if isinstance(below, Mapped):
-        return id(below.step), id(below.node)
-    maker = maker_of(below)
-    return id(node) if maker is None else maker
+def _made_together(leaves: Sequence[Node]) -> list[list[Node]]:
+    """Return arrays in groups of those that are computed from the same samples or mapped rows."""
+    groups: list[tuple[set[Any], list[Node]]] = []
+    for leaf in leaves:
+        origins, parts = _origins(leaf), [leaf]
+        for group in [group for group in groups if not group[0].isdisjoint(origins)]:
+            groups.remove(group)
+            origins, parts = origins | group[0], [*group[1], *parts]
+        groups.append((origins, parts))
+    return [parts for _, parts in groups]
+
+
+def _origins(node: Node) -> set[Any]:
+    """Return what makes samples or maps rows for a node; of others, what it is itself."""
+    inside = below([node])
+    makers = {maker for part in inside if (maker := maker_of(part)) is not None}
+    steps = {(id(part.step), id(part.node)) for part in inside if isinstance(part, Mapped)}
+    return makers | steps or {id(node)}
 
 
 def _kept(node: Node, owner: Node, name: str, step: CachedRows) -> Node:

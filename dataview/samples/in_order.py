@@ -13,9 +13,17 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import StreamError, error_at
-from dataview.plan.build import comparison, elementwise
+from dataview.plan.build import comparison, elementwise, record
 from dataview.plan.gaps import PRESENT, part_at, present_or_all, told
-from dataview.plan.kinds import Comparison, Elementwise, Reduction, Sampled, known_shape
+from dataview.plan.kinds import (
+    Comparison,
+    Elementwise,
+    Record,
+    Reduction,
+    Sampled,
+    known_shape,
+    members,
+)
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import Row, are_rows, fields_of, together
@@ -165,6 +173,15 @@ def read_once(samples: Samples) -> Iterable[Row]:
     return found
 
 
+def origin_of(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
+    """Return the samples that some are fields of, and the names that lead from these to them."""
+    path: tuple[str, ...] = ()
+    while isinstance(samples, FieldSamples):
+        path = (samples.name, *path)
+        samples = samples.samples
+    return samples, path
+
+
 class LikeSamples(DerivedSamples):
     """The samples of a stream, of which the parts that differ in length have the same dtype."""
 
@@ -186,8 +203,13 @@ class OneSample(Node):
     __slots__ = ("samples",)
     parts = ("samples",)
 
-    def __init__(self, samples: Samples, like: Node, mask: Any = None) -> None:
-        super().__init__(like.shape, like.dtype, like.fields.windows_only(0, lambda axis: True))
+    def __init__(self, samples: Samples, like: Node | None, mask: Any = None) -> None:
+        """Without a sample that it is like, nothing is known of it."""
+        if like is None:
+            super().__init__(None, None)
+        else:
+            windows = like.fields.windows_only(0, lambda axis: True)
+            super().__init__(like.shape, like.dtype, windows)
         self.samples = samples
         if mask is not None:
             told(self, mask.one)
@@ -196,7 +218,7 @@ class OneSample(Node):
 class ComputedSamples(Samples):
     """What an expression makes of each sample of a stream, or of several streams side by side.
 
-    Fields of one stream are of one pass over it.
+    The expression may be a record of several.  Fields of one stream are of one pass over it.
     """
 
     __slots__ = ("expression",)
@@ -210,35 +232,31 @@ class ComputedSamples(Samples):
         found = []
         for part in below([self.expression], _into_expression):
             if isinstance(part, OneSample):
-                samples: Samples = part.samples
-                path: tuple[str, ...] = ()
-                while isinstance(samples, FieldSamples):
-                    path = (samples.name, *path)
-                    samples = samples.samples
-                found.append((part, samples, path))
+                found.append((part, *origin_of(part.samples)))
         return found
 
-    def _streams(self) -> dict[int, Samples]:
+    def streams(self) -> dict[int, Samples]:
+        """Return the streams whose samples are computed with, by identity."""
         return {id(samples): samples for _, samples, _ in self._origins()}
 
     @property
     def finite(self) -> bool:
         """Whether one of the streams is known to end: with it, all do."""
-        return any(samples.finite for samples in self._streams().values())
+        return any(samples.finite for samples in self.streams().values())
 
     @property
     def restarts(self) -> bool:
         """Whether each pass begins anew."""
-        return all(samples.restarts for samples in self._streams().values())
+        return all(samples.restarts for samples in self.streams().values())
 
     @property
     def endless(self) -> bool:
         """Whether all streams are known not to end."""
-        return all(samples.endless for samples in self._streams().values())
+        return all(samples.endless for samples in self.streams().values())
 
     def rows(self) -> Iterator[Row]:
         """Return what is computed of each sample: once for all rows of a node."""
-        bases = [*self._streams().values()]
+        bases = [*self.streams().values()]
         if len(bases) > 1 or not _is_elementwise(self.expression):
             yield from map(Row, self._side_by_side())
             return
@@ -247,12 +265,12 @@ class ComputedSamples(Samples):
         for node, number in bases[0].rows():
             if number is None or node is not whole:
                 parts = {id(one): part_at(node, path) for one, _, path in origins}
-                whole, made = node, _replaced(self.expression, parts)
+                whole, made = node, _replaced(self.expression, parts, 0 if number is None else 1)
             yield Row(made, number)
 
     def _side_by_side(self) -> Iterator[Node]:
         """Return what is computed of samples; streams of different lengths are an error."""
-        origins, streams = self._origins(), self._streams()
+        origins, streams = self._origins(), self.streams()
         passing = itertools.zip_longest(*(samples.iterate() for samples in streams.values()))
         for number, found in enumerate(passing):
             if any(sample is None for sample in found):
@@ -278,13 +296,16 @@ def _is_elementwise(expression: Node) -> bool:
         is_sample = isinstance(part, OneSample)
         if is_sample or any(id(inner) in of_samples for inner in _into_expression(part)):
             of_samples.add(id(part))
-            if not isinstance(part, (OneSample, Elementwise, Comparison)):
+            if not isinstance(part, (OneSample, Elementwise, Comparison, Record)):
                 return False
     return True
 
 
-def _replaced(expression: Node, parts: dict[int, Node]) -> Node:
-    """Return an expression of samples with the samples in it, or with many rows in their place."""
+def _replaced(expression: Node, parts: dict[int, Node], more: int = 0) -> Node:
+    """Return an expression of samples with the samples in it, or with many rows in their place.
+
+    These have one axis `more`.
+    """
 
     def change(part: Any, old: Any) -> Any:
         if part is old:
@@ -293,23 +314,26 @@ def _replaced(expression: Node, parts: dict[int, Node]) -> Node:
             return elementwise(part.ufunc, part.args)[part.output]
         if isinstance(part, Comparison):
             return comparison(*part.args, part.negated, part.wholes)
+        if isinstance(part, Record):
+            return record({n: own.node for n, own in members(part).items()}, part.rank + more)
         return part
 
     found: Node = rebuilt([expression], change, _into_expression)[0]
     return found
 
 
-def blocks_of(samples: Samples, size: int, like: Node) -> Iterator[np.ndarray]:
-    """Yield samples in arrays of so many, of what they are like."""
-    passing, start = samples.rows(), 0
-    while (first := next(passing, None)) is not None:
-        rows = itertools.chain([first], itertools.islice(passing, size - 1))
-        if first.number is None:  # such samples are large: no more than one of them is held
-            block = block_of((row.sample() for row in rows), size, like, start)
-        else:
-            block = evaluate(together([*rows]))
-        yield block
-        start += len(block)
+def blocks_of(
+    passing: Iterable[Sequence[Row]], blocks: Sequence[Block]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield full blocks, and the last ones, with their numbers; each sample has a row for each."""
+    for rows in passing:
+        for number, block in enumerate(blocks):
+            block.put(rows[number])
+            if block.count == block.most:
+                yield number, block.taken()
+    for number, block in enumerate(blocks):
+        if block.count:
+            yield number, block.taken()
 
 
 def stacked(rows: Sequence[Row], like: Node | None) -> Node:
@@ -317,22 +341,54 @@ def stacked(rows: Sequence[Row], like: Node | None) -> Node:
     return together(rows) if are_rows(rows) else stack_nodes([row.sample() for row in rows], like)
 
 
-def block_of(
-    samples: Iterable[Node], most: int, like: Node, start: int, path: tuple[str, ...] = ()
-) -> np.ndarray:
-    """Return at most so many samples as one array of what they are like.
+class Block:
+    """Samples put into an array of at most so many of what they are like, then into a new one.
 
     `start` is the number of the first, `path` leads to the field that they are of.
     """
-    block = np.empty((most, *known_shape(like)), like.dtype)
-    count = 0
-    for place, sample in enumerate(samples):
-        found = evaluate(sample)
+
+    def __init__(self, most: int, like: Node, start: int = 0, path: tuple[str, ...] = ()) -> None:
+        self.most, self.like, self.start, self.path = most, like, start, path
+        self.count = 0
+        self._rows: list[Row] = []
+        self._array: np.ndarray | None = None
+
+    def put(self, row: Row) -> None:
+        """Add a sample: if it is no row of many, it may be large, and no more than one is held."""
+        if self._rows or row.number is not None:
+            self._rows.append(row)
+        else:
+            self._write(evaluate(row.node))
+        self.count += 1
+
+    def _write(self, found: np.ndarray) -> None:
+        if self._array is None:
+            self._array = np.empty((self.most, *known_shape(self.like)), self.like.dtype)
         try:
-            check_like(found, known_shape(like), block.dtype)
+            check_like(found, self._array.shape[1:], self._array.dtype)
         except (TypeError, ValueError) as error:
-            named = f", field {'.'.join(path)!r}" if path else ""
-            raise error_at(error, f"sample {start + place}{named}") from error
-        block[place, ...] = found
-        count += 1
-    return block[:count]
+            named = f", field {'.'.join(self.path)!r}" if self.path else ""
+            raise error_at(error, f"sample {self.start + self.count}{named}") from error
+        self._array[self.count, ...] = found
+
+    def taken(self) -> np.ndarray:
+        """Return the samples, and begin anew."""
+        if self._rows:
+            found = evaluate(together(self._rows))
+        elif self._array is not None:
+            found = self._array[: self.count]
+        else:
+            found = np.empty((0, *known_shape(self.like)), self.like.dtype)
+        self.start += self.count
+        self.count, self._rows, self._array = 0, [], None
+        return found
+
+
+def block_of(
+    samples: Iterable[Node], most: int, like: Node, start: int, path: tuple[str, ...] = ()
+) -> np.ndarray:
+    """Return at most so many samples as one array of what they are like, as `Block` does."""
+    block = Block(most, like, start, path)
+    for sample in samples:
+        block.put(Row(sample))
+    return block.taken()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,33 +16,40 @@ import numpy as np
 from dataview.errors import StreamError, UndeclaredError, error_at
 from dataview.index import Index, is_endless, is_integer, parse
 from dataview.index.progress import begin
-from dataview.plan.build import at_path, field, select
+from dataview.plan.build import at_path, field, record, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.gaps import masks_in, present_in, present_or_all, tell_masks, told
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Extents, Lifted, Record, Sampled, known_shape
+from dataview.plan.kinds import Extents, Lifted, Record, Sampled, known_shape, members
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below
-from dataview.samples.arriving import Pool, Row, RowViews, pool_of, sample_at, together, within_pool
+from dataview.samples.arriving import (
+    Row,
+    RowViews,
+    field_of,
+    pool_of,
+    sample_at,
+    together,
+)
 from dataview.samples.in_order import (
     ArrangedSamples,
+    Block,
     ComputedSamples,
-    DerivedSamples,
     FieldSamples,
     LikeSamples,
     OneSample,
     PresentSamples,
     Samples,
     blocks_of,
+    origin_of,
     read_once,
 )
 from dataview.samples.numbered import (
     SAMPLES_READ,
     RaggedSamples,
-    ToNode,
     is_deterministic,
     known_of_rows,
     lengths_unknown,
@@ -53,6 +59,12 @@ from dataview.samples.numbered import (
     stack,
 )
 from dataview.samples.once import keeper
+from dataview.samples.passes import (
+    IteratorSamples,
+    RepeatedSamples,
+    ShuffledSamples,
+    SlicedSamples,
+)
 from dataview.samples.ragged import AnyLength, is_unlike, likeness, rows_of
 from dataview.samples.row_functions import guarded
 from dataview.sources import Memo
@@ -115,7 +127,6 @@ class Stream(Sampled):
         """What stands for any sample in an expression of samples."""
         if isinstance(self.samples, ComputedSamples):
             return self.samples.expression
-        assert self.sample is not None
         return OneSample(self.samples, self.sample, self.mask)
 
     def as_rows(self, operands: tuple[Argument, ...]) -> Lifted:
@@ -143,12 +154,31 @@ class Stream(Sampled):
         mask, found = present_in(rows), Stream(ComputedSamples(rows), rows)
         return found if mask is None else told(found, self.of_rows(mask))
 
-    def blocks(self, size: int) -> Iterator[np.ndarray]:
-        """Return all samples, in arrays of so many, as they come."""
-        if self.samples.endless:
+    @property
+    def pass_key(self) -> Hashable:
+        """What is equal for all that is computed of fields of the same streams."""
+        if not self.passes:
+            return None
+        if isinstance(self.samples, ComputedSamples):
+            return frozenset(self.samples.streams())
+        return frozenset([id(origin_of(self.samples)[0])])
+
+    def blocks(
+        self, nodes: Sequence[Sampled], sizes: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield all samples of streams, in arrays of so many, as they come in one pass."""
+        streams = [node for node in nodes if isinstance(node, Stream)]
+        if any(stream.samples.endless for stream in streams):
             raise endless("a statistic")
-        assert self.sample is not None
-        yield from blocks_of(self.samples, size, self.sample)
+        likes = [stream.sample for stream in streams]
+        blocks = [Block(size, like) for size, like in zip(sizes, likes, strict=True) if like]
+        if len(streams) == 1:
+            yield from blocks_of(zip(self.samples.rows(), strict=False), blocks)
+            return
+        names = [*map(str, range(len(streams)))]
+        joined: Any = side_by_side(record(dict(zip(names, streams, strict=True)), 1))
+        passing = ([field_of(row, name) for name in names] for row in joined.samples.rows())
+        yield from blocks_of(passing, blocks)
 
     def part(self, index: Index) -> Node:
         """Refuse: a stream has no rows to choose from."""
@@ -235,87 +265,9 @@ class Stream(Sampled):
         return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
 
 
-class IteratorSamples(Samples):
-    """The samples of a factory of iterators, or of one iterator, which is spent once read."""
-
-    __slots__ = ("begun", "origin", "to_node")
-    finite = False
-
-    def __init__(self, origin: Any, to_node: ToNode) -> None:
-        self.origin = origin
-        self.to_node = to_node
-        self.begun: Any = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.origin, self.to_node, False if self.restarts else self.begun)
-
-    @property
-    def restarts(self) -> bool:
-        """Whether there is a factory, so that each pass begins anew."""
-        return callable(self.origin)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the function makes the same iterator each time: unless it says it does not."""
-        return is_deterministic(self.origin)
-
-    def iterate(self) -> Iterator[Node]:
-        """Return the samples, refusing a second pass over an iterator."""
-        if self.restarts:
-            passing = iter(self.origin())
-            if self.begun and passing is self.begun():
-                raise StreamError(
-                    "the function behind this view returned the same iterator again, which is "
-                    "spent; it should make a new one at each call"
-                )
-            self.begun = _reference(passing)
-            return map(self.to_node, passing)
-        if self.begun:
-            raise StreamError(
-                "the iterator behind this view has been read and is spent; give a function that "
-                "returns a new iterator, as in dv.View(lambda: iter(...)), to read it again"
-            )
-        self.begun = True
-        return map(self.to_node, self.origin)
-
-
-def _reference(passing: Iterator[Any]) -> Callable[[], Any]:
-    """Return what gives an iterator as long as others have it, so that it ends when they let go."""
-    try:
-        return weakref.ref(passing)
-    except TypeError:  # some of the iterators of C have no such references
-        return lambda: passing
-
-
 def _failing(error: Exception) -> Iterator[Node]:
     raise error
     yield
-
-
-def _unpickled(origin: Any, to_node: ToNode, begun: bool) -> IteratorSamples:
-    samples = IteratorSamples(origin, to_node)
-    samples.begun = begun
-    return samples
-
-
-class _SlicedSamples(DerivedSamples):
-    """Some of the samples of a stream, as `itertools.islice` counts them."""
-
-    __slots__ = ("bounds",)
-
-    def __init__(self, samples: Samples, bounds: tuple[int, int | None, int]) -> None:
-        super().__init__(samples)
-        self.bounds = bounds
-        self.finite = bounds[1] is not None or samples.finite
-
-    @property
-    def endless(self) -> bool:
-        """Whether they are known not to end."""
-        return self.bounds[1] is None and self.samples.endless
-
-    def rows(self) -> Iterator[Row]:
-        """Return the samples within the bounds."""
-        return itertools.islice(self.samples.rows(), *self.bounds)
 
 
 class _Test(NamedTuple):
@@ -406,48 +358,6 @@ class FilteredSamples(Samples):
             kept.keep(np.array(found, np.intp))
 
 
-class _ShuffledSamples(DerivedSamples):
-    """The samples of a stream, each drawn from a pool of the next ones as the seed says."""
-
-    __slots__ = ("key", "pool")
-
-    def __init__(self, samples: Samples, pool: Pool, key: tuple[Any, ...]) -> None:
-        super().__init__(samples)
-        self.pool = pool
-        self.key = key
-
-    def rows(self) -> Iterator[Row]:
-        """Return the samples in the pool's order."""
-        return within_pool(self.samples.rows(), self.pool, self.key, lambda row: row)
-
-
-class _RepeatedSamples(DerivedSamples):
-    """The samples of a stream several times over, or without end."""
-
-    __slots__ = ("times",)
-
-    def __init__(self, samples: Samples, times: float) -> None:
-        super().__init__(samples)
-        self.times = times
-        self.finite = samples.finite and not math.isinf(times)
-
-    @property
-    def endless(self) -> bool:
-        """Whether they are known not to end."""
-        return math.isinf(self.times) or self.samples.endless
-
-    def rows(self) -> Iterator[Row]:
-        """Return the samples round after round."""
-        rounds = itertools.count() if math.isinf(self.times) else range(int(self.times))
-        for _ in rounds:
-            empty = True
-            for row in self.samples.rows():
-                empty = False
-                yield row
-            if empty:  # an endless loop would never yield anything
-                return
-
-
 def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) -> Stream:
     """Return a stream shuffled within a pool of so many samples or bytes."""
     if size is None:
@@ -455,7 +365,7 @@ def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) 
             "a stream is shuffled within a pool of its next samples; say how many: "
             "_shuffled(seed, pool=1000), or pool='64MB'"
         )
-    return Stream(_ShuffledSamples(node.samples, pool_of(size), key), node.sample)
+    return Stream(ShuffledSamples(node.samples, pool_of(size), key), node.sample)
 
 
 def arranged(node: Node, step: Callable[[Node], Node]) -> Node:
@@ -468,11 +378,40 @@ def arranged(node: Node, step: Callable[[Node], Node]) -> Node:
     return Stream(ArrangedSamples(node.samples, step), step(node.sample))
 
 
+def side_by_side(node: Node) -> Node:
+    """Return a record of streams as the stream of records that it is, any other node as it is.
+
+    Fields of one stream are read in one pass over it.
+    """
+    if not isinstance(node, Record) or not node.rank:
+        return node
+    parts = {name: side_by_side(part.node) for name, part in members(node).items()}
+    if not parts or not all(isinstance(part, Stream) for part in parts.values()):
+        return node
+    one = record({name: _one_of(part) for name, part in parts.items()}, 0)
+    return Stream(
+        ComputedSamples(one), record(dict(zip(parts, map(_like, parts.values()), strict=True)), 0)
+    )
+
+
+def _one_of(stream: Any) -> Node:
+    """Return what stands for any sample of a stream, with all its fields."""
+    if isinstance(stream.sample, Record):
+        return record({name: _one_of(field(stream, name)) for name in stream.fields}, 0)
+    return stream.one  # type: ignore[no-any-return]
+
+
+def _like(stream: Any) -> Node:
+    """Return what is known of each sample of a stream, and its metadata."""
+    like: Node = stream.one if stream.sample is None else stream.sample
+    return like if like.meta is stream.meta else like.replaced(meta=stream.meta)
+
+
 def repeated_stream(node: Stream, times: float) -> Stream:
     """Return a stream read several times over."""
     if not node.samples.restarts:
         raise StreamError("the iterator behind this view is spent once read; it cannot be repeated")
-    return Stream(_RepeatedSamples(node.samples, times), node.sample)
+    return Stream(RepeatedSamples(node.samples, times), node.sample)
 
 
 def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]) -> Stream:
@@ -554,7 +493,7 @@ def slice_of_stream(node: Stream, key: Any) -> Stream:
     bounds = (key.start or 0, key.stop, key.step if key.step is not None else 1)
     if min(bounds[0], 0 if bounds[1] is None else bounds[1], bounds[2]) < 0 or not bounds[2]:
         raise StreamError(f"a stream has no known end to count back from; got the slice {key!r}")
-    return Stream(_SlicedSamples(node.samples, bounds), node.sample)
+    return Stream(SlicedSamples(node.samples, bounds), node.sample)
 
 
 def _as_is(sample: Node) -> Node:  # a lambda could not be pickled

@@ -27,7 +27,15 @@ from dataview.plan.gaps import knowing, replacing, telling
 from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder
-from dataview.samples import Spec, Stream, declared, declared_spec, length_of, with_part
+from dataview.samples import (
+    Spec,
+    Stream,
+    declared,
+    declared_spec,
+    length_of,
+    side_by_side,
+    with_part,
+)
 from dataview.view import hints
 
 OPTIONS = (
@@ -96,6 +104,7 @@ def construct(
             raise TypeError("a view is made of data, of fields, or of both; got neither")
         _check_no_paths(fields)
         node: Node = record({name: _member(name, part) for name, part in fields.items()}, rank)
+        node = side_by_side(node) if driver is None else node
     else:
         node = _windowed(_of_data(data, rank, about), fields)
     if driver is None:
@@ -340,4 +349,4 @@ def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:
             listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
             raise ValueError(f"{name!r} differs in length from the others: {listing}")
     zipped = record(named, 1)
-    return zipped if driver is None else _driven(zipped, driver)
+    return side_by_side(zipped) if driver is None else _driven(zipped, driver)
