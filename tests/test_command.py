@@ -367,6 +367,17 @@ def test_an_empty_pipe_is_called_one(run, monkeypatch):
     assert run("head - --format csv") == (1, "", "dataview: error: the pipe holds no rows\n")
 
 
+def test_ctrl_c_just_after_a_file_was_opened_is_told_alone(run, monkeypatch):
+    np.save("x.npy", np.zeros(3))
+
+    def interrupted(*_, **__):
+        open("x.npy")  # noqa: SIM115
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dv, "open", interrupted)
+    assert run("head x.npy") == (130, "", "dataview: interrupted\n")
+
+
 def test_a_reader_of_the_output_may_leave_early():
     np.save("long.npy", np.zeros(200_000))
     command = f"{sys.executable} -m dataview head long.npy -n 200000"

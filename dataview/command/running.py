@@ -59,6 +59,8 @@ def _status(arguments: Sequence[str] | None, program: str) -> int:
         return 0
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+        # Ctrl-C between the opening of a file and its `with` leaves it to Python, which closes it.
+        warnings.simplefilter("ignore", ResourceWarning)
         warnings.showwarning = lambda message, *_, **__: _tell(program, "warning", message)
         return _done(chosen, program)
 
