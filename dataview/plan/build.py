@@ -115,7 +115,7 @@ def keyed(node: Node, key: Any) -> Node:
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:
-    return through(node.fields, index, key_text(key), select)
+    return through(node.fields, index, key, select)
 
 
 @deferring

@@ -28,7 +28,7 @@ from dataview.index import (
     renumbered,
     shares_axes,
 )
-from dataview.index.keys import slice_text
+from dataview.index.keys import key_text, slice_text
 
 Positions: TypeAlias = "int | range | np.ndarray"
 Select: TypeAlias = Callable[[Any, Index], Any]
@@ -429,19 +429,23 @@ def window_index(window: Window, shape: tuple[int, ...]) -> Index:
     return Index(view, maps)
 
 
-def through(fields: Fields, index: Index, key: str, select: Select) -> Fields:
+def through(fields: Fields, index: Index, key: Any, select: Select) -> Fields:
     """Return the tree as it is seen through a key: what survives, and why the rest is gone.
 
     A window survives when each of its entries is selected exactly once; it keeps its own order.
+    The key, or a text of it, is for messages.
     """
     if not fields.named:
         return fields
     kept: dict[str, Field] = {}
     lost = dict(fields.lost)
     ways: _Ways = {}
+    told = key if isinstance(key, str) else None
     for name, field in fields.named.items():
+        if told is None and isinstance(field, Window):
+            told = key_text(key)
         followed = (
-            _follow_window(field, index, key, select)
+            _follow_window(field, index, told or "", select)
             if isinstance(field, Window)
             else _follow_attached(field, index, select, ways)
         )
@@ -541,6 +545,8 @@ def _follow_attached(field: Attached, index: Index, select: Select, ways: _Ways)
 
 def _way(index: Index, over_axes: _Ints, trailing: _Ints) -> tuple[_Ints, Index] | str:
     """Return the axes that a field has behind a key, and the key for its own data."""
+    if over_axes == tuple(range(len(index.maps))):
+        return tuple(range(len(index.shape))), extend(index, trailing)
     maps = [index.maps[axis] for axis in over_axes]
     own = {axis for map_ in maps for axis in axes_of(map_)}
     rest = [m for number, m in enumerate(index.maps) if number not in over_axes]

@@ -209,6 +209,8 @@ def holding(dtype: Any, value: Any, where: str = "") -> Any:
     >>> holding(np.dtype(int), 0.0), holding(np.dtype(int), np.nan), holding(np.dtype(bool), 0)
     (dtype('int64'), dtype('float64'), dtype('bool'))
     """
+    if type(value) is int and dtype.kind in "iu" and 0 <= value < 128:
+        return dtype  # as in every batch that is filled up with zeros
     own = np.asarray(value)
     if dtype.kind == "O":
         return dtype

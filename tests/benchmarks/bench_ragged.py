@@ -85,9 +85,19 @@ def padded(sentences: Sentences) -> Contestants:
         out[mask] = words[places]
         return out
 
+    def by_clipped_places() -> np.ndarray:
+        rows = next(sentences.batches)
+        starts = sentences.offsets[rows]
+        lengths = sentences.offsets[rows + 1] - starts
+        within = np.arange(lengths.max())
+        out = words.take(starts[:, None] + within, mode="clip")
+        out[within >= lengths[:, None]] = 0
+        return out
+
     return {
         "NumPy: by hand, one scatter": by_scatter,
         "NumPy: by hand, through a mask": by_mask,
+        "NumPy: by hand, a box of places, clipped": by_clipped_places,
         "``d[rows]._pad(0)()``": lambda: view[next(sentences.batches)]._pad(0)(),
         "a slice and a copy for each sentence": lambda: _filled(sentences),
     }
