@@ -305,6 +305,30 @@ def test_fields_of_one_stream_are_zipped_in_one_pass(kind):
     assert d[2:4]()["b"].tolist() == [2, 3]
 
 
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda d: dv.zip(part=dv.zip(a=d.x, b=d.y), words=d.words),
+        lambda d: dv.View(part={"a": d.x, "b": d.y}, words=d.words),
+    ],
+)
+def test_a_zip_of_fields_of_one_stream_is_zipped_with_another_in_one_pass(join):
+    counted = Counted()
+    d = join(dv.View(counted)._probe())
+    counted.read = 0
+    rows = [row._asdict() for row in d]
+    assert counted.read == 10
+    np.testing.assert_array_equal([row["part"]["a"] for row in rows], X)
+    assert [len(row["words"]) for row in rows] == [row["part"]["b"] % 3 for row in rows]
+
+
+def test_batches_of_a_stream_are_mapped_with_fields_that_differ_in_length():
+    d = dv.View(Counted())._probe()
+    for stream in (d, d._filter(lambda row: True)):
+        mapped = stream._map_batches(lambda batch: batch.words._lengths(), batch_size=4)
+        assert [row() for row in mapped] == [number % 3 for number in range(10)]
+
+
 def test_an_iterator_is_zipped_with_itself():
     stream = dv.View(pairs(3))._probe()
     assert [row.b() for row in dv.zip(a=stream.x, b=stream.y)] == [0, 1, 2]

@@ -155,7 +155,7 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
         first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
         made = made.replaced(keys=random_keys("map", seed, 0, first, len(made.functions)))
     if isinstance(node, Stream):
-        return _streamed(_MappedSamples(node.samples, made), made.spec)
+        return _streamed(_MappedSamples(node.samples, made, node.sample), made.spec)
     if not isinstance(node, Sampled) and not known_shape(node):
         raise TypeError("the rows of a view are mapped, and this one is a single element")
     if made.reads is not None and not isinstance(node, Sampled):
@@ -239,14 +239,15 @@ def _mask_of(node: Mapped) -> Node:
 
 
 class _MappedSamples(DerivedSamples):
-    """The samples of a stream after functions have been run on each."""
+    """The samples of a stream after functions have been run on each; `like` is known of them."""
 
-    __slots__ = ("step",)
-    parts = ("samples", "step")
+    __slots__ = ("like", "step")
+    parts = ("samples", "step", "like")
 
-    def __init__(self, samples: Samples, made: RowFunctions) -> None:
+    def __init__(self, samples: Samples, made: RowFunctions, like: Node | None) -> None:
         super().__init__(samples)
         self.step = made
+        self.like = like
 
     def iterate(self) -> Iterator[Node]:
         """Return what is made of each sample; maps that follow each other share one loop."""
@@ -271,7 +272,7 @@ class _MappedSamples(DerivedSamples):
         start = 0
         while block := list(itertools.islice(passing, size)):
             numbers = tuple(range(start, start + len(block)))
-            made = self._fitted(self.step.shown(stacked(block, None)), numbers)
+            made = self._fitted(self.step.shown(stacked(block, self.like)), numbers)
             shape = known_shape(made)
             yield from (select(made, parse(place, shape), place) for place in range(len(block)))
             start += len(block)

@@ -396,7 +396,7 @@ def side_by_side(node: Node) -> Node:
 
 def _one_of(stream: Any) -> Node:
     """Return what stands for any sample of a stream, with all its fields."""
-    if isinstance(stream.sample, Record):
+    if isinstance(stream.sample, Record) and not isinstance(stream.samples, ComputedSamples):
         return record({name: _one_of(field(stream, name)) for name in stream.fields}, 0)
     return stream.one  # type: ignore[no-any-return]
 
