@@ -916,6 +916,38 @@ def test_statistics_of_tall_chunks_are_those_of_numpy(kind, chunked):
                 np.testing.assert_allclose(found(), expected, rtol=1e-12, atol=1e-12)
 
 
+WHOLE = {
+    "an expression": (lambda d: (d * 2 - d._mean(axis=0))[1:](), 2),
+    "a statistic of one": (lambda d: np.isnan(d * 2)._any()(), 1),
+    "its median": (lambda d: (d + 1)._median(axis=0)(), 1),
+    "different values": (lambda d: d._unique()(), 1),
+    "a comparison": (lambda d: bool(d == TALL), 1),
+    "a copy in a file": (lambda d: (d * 2)._save(str(d._meta["to"])), 1),
+}
+
+
+@pytest.mark.parametrize("chunked", ["zarr", "hdf5"], indirect=True)
+@pytest.mark.parametrize(("ask", "passes"), WHOLE.values(), ids=WHOLE)
+def test_each_chunk_longer_than_a_block_is_read_once(ask, passes, chunked, tmp_path):
+    with sizes.set(**FEW_BYTES, block_elements=512, small_elements=100):
+        d = chunked.open(TALL, (50, 2, 5))._with_meta(to=str(tmp_path / "to.npy"))
+        ask(d)
+        assert chunked.most("_get") == passes
+
+
+@pytest.mark.parametrize("chunked", ["zarr"], indirect=True)
+@pytest.mark.parametrize("key", [np.s_[:], np.s_[7:, ::-1], np.s_[::2]])
+def test_expressions_of_long_chunks_are_those_of_numpy(key, chunked):
+    with sizes.set(**FEW_BYTES, block_elements=512, small_elements=100):
+        d, part = chunked.open(TALL, (50, 2, 5))[key], TALL[key]
+        np.testing.assert_array_equal((d * 2 + part[0] > d)(), part * 2 + part[0] > part)
+        np.testing.assert_array_equal((d[3:] * d[:-3])(), part[3:] * part[:-3])
+        np.testing.assert_array_equal((d + part)[5:, 1](), (part + part)[5:, 1])
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            found = (1 / (d - d))()
+        assert np.isinf(found).all()
+
+
 ROWS_OF_TALL = np.array([3, 4, 17, 8, 90, 91, 119, 55, 56, 60])
 BOTH_CUT = {
     "steps": np.s_[:, ::3],

@@ -22,7 +22,10 @@ from dataview.compute.ways import (
     Cut,
     block_elements,
     cuts,
+    cuts_of_grid,
     cuts_of_product,
+    grid_of_rows,
+    in_chunks,
     is_read_in_blocks,
     reuses,
 )
@@ -77,6 +80,10 @@ def fused(
     shape = known_shape(nodes[0]) if index is None else index.shape
     outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
     if executors.shares_memory() or len(cuts(shape)) == 1 or values:
+        chunked = [] if values else _in_long_chunks(nodes, index, shape)
+        if chunked:
+            _by_chunks(nodes, index, outs, evaluate, chunked).report()
+            return outs
         # In a copy of the context: Ctrl-C may come while NumPy sets errstate back, which then stays
         # changed.
         copy_context().run(_errors_of, nodes, index, outs, evaluate, spare, values).report()
@@ -94,6 +101,48 @@ def fused(
         errors.update(seen)
     errors.report()
     return outs
+
+
+LONG_CHUNKS = 8
+"""Chunks are read once if they have more rows than an eighth of a block; others are read for a few
+blocks at most."""
+
+
+def _in_long_chunks(nodes: Sequence[Elementwise], index: Index | None, shape: Shape) -> list[Node]:
+    """Return the operands with chunks of which most would be read for several blocks."""
+    found = {id(leaf): leaf for node in nodes for leaf in in_chunks(node)}
+    rows = sizes.block_elements // max(1, size_of(shape[1:]))
+    longest = max((grid_of_rows(leaf, 1, index).step for leaf in found.values()), default=0)
+    return list(found.values()) if LONG_CHUNKS * longest > rows else []
+
+
+def _by_chunks(
+    nodes: Sequence[Elementwise],
+    index: Index | None,
+    outs: Sequence[np.ndarray],
+    evaluate: Evaluate,
+    chunked: Sequence[Node],
+) -> FloatErrors:
+    """Compute nodes in parts of whole chunks; each part is read at once, and computed in blocks."""
+    shape, whole = outs[0].shape, known_shape(nodes[0])
+    row = sum(size_of(shape[1:]) * known_dtype(leaf).itemsize for leaf in chunked)
+    step = max(1, sizes.file_bytes // max(1, row))
+    grid = max((grid_of_rows(node, step, index) for node in nodes), key=lambda grid: grid.step)
+
+    def part(cut: Cut) -> FloatErrors:
+        own = cut.within(shape) if index is None else compose(index, cut.within(shape))
+        memo = {"roots": tuple(nodes)}
+        values = {
+            id(leaf): evaluate(leaf, operand_index(own, whole, known_shape(leaf)), memo)
+            for leaf in chunked
+        }
+        evaluation = nodes, own, list(map(cut.of, outs)), evaluate, True, values
+        return copy_context().run(_errors_of, *evaluation)
+
+    errors = FloatErrors()
+    for seen in executors.run_blocks(part, cuts_of_grid(grid, shape)):
+        errors.update(seen)
+    return errors
 
 
 def in_parts(

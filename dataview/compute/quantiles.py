@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute.executors import run_blocks
-from dataview.compute.ways import Cut, cuts_along
+from dataview.compute.ways import Cut, cuts_along, row_cuts
 from dataview.errors import warn
 from dataview.index import axis_index, numbers_map, sampled_rows
 from dataview.index.progress import at_work
@@ -460,7 +460,7 @@ class _Search:
         shape = known_shape(node)
         row = size_of(shape) // shape[along] * self.dtype.itemsize
         step = max(1, sizes.quantile_bytes // 32 // row)
-        self.blocks = cuts_along(along, shape[along], step)
+        self.blocks = row_cuts(node, step) if not along else cuts_along(along, shape[along], step)
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
         self.column = np.arange(columns)
         self.missing = np.zeros(columns, bool)

@@ -18,11 +18,13 @@ from dataview.compute.photographs import changing_arrays
 from dataview.compute.ways import (
     Cut,
     aliases,
-    cuts_along,
+    cuts_of_grid,
     cuts_of_request,
+    grid_of_rows,
     have_makers_in_common,
     is_divided,
     making_together,
+    row_cuts,
 )
 from dataview.index import Constant, Index, compose, identity, parse
 from dataview.index.flat import is_of_arrays
@@ -124,7 +126,16 @@ def row_blocks(node: Node) -> Iterator[Index]:
         return
     row = size_of(shape[1:]) * known_dtype(node).itemsize
     step = max(1, sizes.block_bytes // max(1, row))
-    for cut in cuts_along(0, shape[0], step):
+    for cut in row_cuts(node, step):
+        yield cut.within(shape)
+
+
+def blocks_in_any_order(node: Node) -> Iterator[Index]:
+    """Yield the indices of blocks in which a node is read, of rows or of parts of them."""
+    shape = known_shape(node)
+    row = size_of(shape[1:]) * known_dtype(node).itemsize
+    grid = grid_of_rows(node, max(1, sizes.block_bytes // max(1, row)))
+    for cut in cuts_of_grid(grid, shape) if shape else [Cut(0, 0, 0)]:
         yield cut.within(shape)
 
 
@@ -237,7 +248,7 @@ def is_equal(left: Argument, right: Argument) -> bool:
     wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
     return all(
         bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
-        for index in row_blocks(wider)
+        for index in blocks_in_any_order(wider)
     )
 
 

@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from dataview.compute import executors, programs
 from dataview.compute.programs import Program, compiled, leaves_of
+from dataview.compute.scattered import operands_of
 from dataview.index import (
     Index,
     Rows,
@@ -300,10 +301,40 @@ def parts_of(node: Node) -> list[Cut]:
     return cuts_of_grid(grid, shape)
 
 
-def grid_of_rows(node: Node, step: int) -> Grid:
-    """Return the blocks in which the rows of a node are read, about `step` of them together."""
-    place = place_of(node) if chunk_shape_of(node) else None
-    return Grid(0, step) if place is None else grid_of(place.source, place.where, 0, step)
+def grid_of_rows(node: Node, step: int, index: Index | None = None) -> Grid:
+    """Return the blocks in which the rows of a node are read, about `step` of them together.
+
+    Those of an expression end where the longest chunks of its operands do.  `index` selects a part
+    of the node, of which the blocks are then.
+    """
+    found = []
+    for leaf in in_chunks(node):
+        place = place_of(leaf)
+        if place is not None:
+            where = place.where if index is None else compose(place.where, index)
+            found.append(grid_of(place.source, where, 0, step))
+    return max(found, key=lambda grid: (len(grid.across), grid.step), default=Grid(0, step))
+
+
+def in_chunks(node: Node) -> list[Node]:
+    """Return the operands of a node that are stored in chunks and have a row for each of its own.
+
+    >>> from dataview.plan.build import stored
+    >>> from dataview.sources import ArraySource
+    >>> in_chunks(stored(ArraySource(np.zeros(3))))
+    []
+    """
+    return [
+        leaf
+        for leaf in operands_of(node)
+        if chunk_shape_of(leaf) and known_shape(leaf) == known_shape(node)
+    ]
+
+
+def row_cuts(node: Node, step: int) -> list[Cut]:
+    """Return blocks of whole rows of a node, about `step` of them; chunks are in one, if small."""
+    grid = grid_of_rows(node, step)
+    return cuts_of_grid(Grid(0, step) if grid.across else grid, known_shape(node))
 
 
 def chunk_shape_of(node: Node) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from dataview.compute import (
     evaluate,
+    grid_of_rows,
     have_makers_in_common,
     making_together,
     rows_of_request,
@@ -36,6 +38,10 @@ Put: TypeAlias = Callable[[Leaf, Key, np.ndarray], Any]
 LONGEST_CHUNK = 1 << 20
 SHORTEST_CHUNK = 1 << 14
 """Bytes of the chunks in which arrays are stored: short arrays may grow."""
+
+
+MOST_UNITS = 2
+"""A block may be so many times larger to end where chunks end that are read and written."""
 
 
 def without_streams(node: Node) -> Node:
@@ -99,7 +105,8 @@ class Passes:
         """Hand out the blocks of the arrays of one pass."""
         if len(group) == 1:
             (leaf,) = group
-            for key in keys_of(known_shape(leaf.node), known_dtype(leaf.node), steps(leaf)):
+            node, chunk = leaf.node, _rows_of_chunks(leaf.node)
+            for key in keys_of(known_shape(node), known_dtype(node), steps(leaf), chunk):
                 self._hand_out(leaf, key, put)
             return
         nodes = [leaf.node for leaf in group]
@@ -177,8 +184,22 @@ def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
             yield from ([leaf] for leaf in group)
 
 
-def keys_of(shape: Sequence[int], dtype: np.dtype[Any], step: int = 1) -> Iterator[Key]:
+def _rows_of_chunks(node: Node) -> int:
+    """Return how many rows have the chunks that a node is read from, if a block has room for them.
+
+    In shorter blocks each chunk would be read several times.
+    """
+    grid = grid_of_rows(node, 1)
+    return 1 if grid.across else grid.step
+
+
+def keys_of(
+    shape: Sequence[int], dtype: np.dtype[Any], step: int = 1, chunk: int = 1
+) -> Iterator[Key]:
     """Yield the parts of an array in C order, each of about as many bytes as a block has.
+
+    Those of rows have a multiple of `step` rows, and no fewer than `chunk`; of that a multiple,
+    too, if both have room.
 
     >>> list(keys_of((), np.dtype("f4"))), len(list(keys_of((3, 1 << 30), np.dtype("u1"))))
     ([()], 768)
@@ -189,7 +210,10 @@ def keys_of(shape: Sequence[int], dtype: np.dtype[Any], step: int = 1) -> Iterat
     if not size_of(tuple(shape)) or not dtype.itemsize:
         return
     axis, each = _cut(shape, dtype, sizes.block_bytes)
-    each = -(-each // step) * step if axis == 0 else each
+    if axis == 0:
+        both = math.lcm(step, chunk)
+        unit = both if both <= MOST_UNITS * max(each, chunk) else step
+        each = -(-max(each, chunk) // unit) * unit
     for front in itertools.product(*map(range, shape[:axis])):
         for start in range(0, shape[axis], each):
             last = slice(start, min(shape[axis], start + each))
