@@ -1,5 +1,6 @@
 """Views saved as files and folders: opened again they are equal, and a failure leaves the old."""
 
+import asyncio
 import errno
 import gc
 import importlib
@@ -19,6 +20,7 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
+from zarr.storage import LocalStore
 
 import dataview as dv
 from children import printed
@@ -1274,6 +1276,24 @@ def test_a_view_for_which_there_is_no_room_leaves_the_old_one_alone(name, tmp_pa
     time.sleep(0.2)
     assert os.listdir(tmp_path) == [name]
     assert_same(dv.open(tmp_path / name)(), X)
+
+
+def test_chunks_that_are_on_their_way_do_not_bring_back_a_folder(tmp_path, monkeypatch):
+    put = LocalStore.set
+    written = []
+
+    async def put_late(store, key, value):
+        if key.endswith("c/0/0"):
+            raise OSError("no room")
+        if "/c/" in f"/{key}":
+            await asyncio.sleep(0.6)
+            written.append(key)
+        await put(store, key, value)
+
+    monkeypatch.setattr(LocalStore, "set", put_late)
+    with pytest.raises(OSError, match="no room"):
+        dv.View(X + 1)._save(tmp_path / "a.zarr", chunks=4)
+    assert len(written) == 2 and not os.listdir(tmp_path)
 
 
 # -------------------- nothing is lost --------------------
