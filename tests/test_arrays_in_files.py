@@ -977,7 +977,7 @@ def test_each_chunk_is_met_once_by_keys_on_several_axes(key, bytes_, chunked):
     np.testing.assert_array_equal(d(), expected)
 
 
-ROWS = np.random.default_rng(0).integers(-9, 9, (64, 4)).astype(float)
+FOURS = np.random.default_rng(0).integers(-9, 9, (64, 4)).astype(float)
 ANY_ORDER = np.random.default_rng(1).permutation(64)
 OFTEN = np.random.default_rng(2).integers(-64, 64, 100)
 ANY_ORDERS = {
@@ -989,17 +989,17 @@ ANY_ORDERS = {
     "rows and columns": np.s_[ANY_ORDER[:, None], [3, 0, 2]],
     "rows and columns often": np.s_[OFTEN[:, None], [3, 0, 3]],
     "steps": np.s_[::-3],
-    "mask": np.s_[ROWS[:, 0] > 0],
+    "mask": np.s_[FOURS[:, 0] > 0],
 }
 BLOCKS_OF_ROWS = {"block_bytes": 400, "part_bytes": 400, "file_bytes": 400, "noted_bytes": 400}
-"""Sizes with which a block has twelve of the rows, and a chunk eight."""
+"""Sizes with which a block has twelve rows of `FOURS`, and a chunk below eight."""
 
 
 @pytest.mark.parametrize("chunked", ["zarr", "hdf5"], indirect=True)
 @pytest.mark.parametrize("key", ANY_ORDERS.values(), ids=ANY_ORDERS)
 def test_each_chunk_is_met_once_by_large_writes_in_any_order(key, chunked):
     with sizes.set(**BLOCKS_OF_ROWS, undo_bytes=1000, streamed_elements=64):
-        d, expected = chunked.open(ROWS, (8, 2)), ROWS.copy()
+        d, expected = chunked.open(FOURS, (8, 2)), FOURS.copy()
         part = expected[key]
         for value in (5, part + 1, np.arange(float(part.shape[-1])), dv.View(part) * 3):
             d[key] = value
@@ -1018,7 +1018,7 @@ def test_each_chunk_is_met_once_by_large_writes_in_any_order(key, chunked):
 def test_statistics_of_rows_in_any_order_are_those_of_numpy(name, chunked):
     key = ANY_ORDERS[name]
     with sizes.set(**BLOCKS_OF_ROWS):
-        d, part = chunked.open(ROWS, (8, 4)), ROWS[key]
+        d, part = chunked.open(FOURS, (8, 4)), FOURS[key]
         d[key]._sum(axis=0)()
         assert chunked.most("_get") == 1
         np.testing.assert_array_equal((d[key] * 2 - 3)._sum(axis=0)(), (part * 2 - 3).sum(axis=0))

@@ -1278,22 +1278,41 @@ def test_a_view_for_which_there_is_no_room_leaves_the_old_one_alone(name, tmp_pa
     assert_same(dv.open(tmp_path / name)(), X)
 
 
-def test_chunks_that_are_on_their_way_do_not_bring_back_a_folder(tmp_path, monkeypatch):
+@pytest.fixture
+def late(monkeypatch):
+    """Have the first write of a chunk fail, while those of the others are on their way."""
     put = LocalStore.set
-    written = []
+    begun = set()
 
     async def put_late(store, key, value):
-        if key.endswith("c/0/0"):
+        is_first = "/c/" in f"/{key}" and key not in begun
+        begun.add(key)
+        if is_first and key.endswith("c/0/0"):
             raise OSError("no room")
-        if "/c/" in f"/{key}":
-            await asyncio.sleep(0.6)
-            written.append(key)
+        if is_first:
+            await asyncio.sleep(0.2)
         await put(store, key, value)
 
-    monkeypatch.setattr(LocalStore, "set", put_late)
+    return lambda: monkeypatch.setattr(LocalStore, "set", put_late)
+
+
+def test_chunks_that_are_on_their_way_do_not_bring_back_a_folder(tmp_path, late):
+    late()
     with pytest.raises(OSError, match="no room"):
         dv.View(X + 1)._save(tmp_path / "a.zarr", chunks=4)
-    assert len(written) == 2 and not os.listdir(tmp_path)
+    time.sleep(0.3)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("durable", ["process", False])
+def test_chunks_that_are_on_their_way_are_undone_too(durable, tmp_path, late):
+    dv.View(X)._save(tmp_path / "a.zarr", chunks=4)
+    with dv.open(tmp_path / "a.zarr", "r+", durable=durable) as d:
+        late()
+        with pytest.raises(OSError, match="no room"):
+            d += 1
+    time.sleep(0.3)
+    assert_same(dv.open(tmp_path / "a.zarr")(), X)
 
 
 # -------------------- nothing is lost --------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -42,6 +43,28 @@ from dataview.sources import (
     open_regular,
     shown,
 )
+
+LONGEST_WAIT = 60.0
+"""So many seconds are waited for the last chunks of a write that failed."""
+
+
+@contextlib.contextmanager
+def ended_on_error() -> Iterator[None]:
+    """Let nothing of a write go on after an error, such as while it is undone.
+
+    The first chunk that cannot be written ends a write of zarr: the others are still on their way.
+    """
+    try:
+        yield
+    except BaseException:
+        import_library("zarr.core.sync", "dataview[zarr]").sync(_others_ended())
+        raise
+
+
+async def _others_ended() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        await asyncio.wait(tasks, timeout=LONGEST_WAIT)
 
 
 class ZarrSource(ArrayLike):
@@ -134,7 +157,7 @@ class ZarrSource(ArrayLike):
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
         if self.file is not None:
             self.file.check_process()
-        with self._named_in_errors("written"):
+        with self._named_in_errors("written"), ended_on_error():
             super()._put(asked, value)
 
     @contextlib.contextmanager

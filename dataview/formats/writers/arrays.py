@@ -5,7 +5,6 @@ Each writes all of a new file beside the old one, which it then replaces.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.arrays import check_texts
+from dataview.formats.arrays import check_texts, ended_on_error
 from dataview.formats.field_tree import (
     NAME,
     Leaf,
@@ -351,25 +350,8 @@ def _write_zarr(path: str, job: Job) -> None:
         def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
             made[leaf.at][key or ...] = block
 
-        try:
+        with ended_on_error():
             job.passes.read(put, lambda leaf: (*made[leaf.at].chunks, 1)[0])
-        except BaseException:
-            zarr.core.sync.sync(_others_ended())
-            raise
-
-
-async def _others_ended() -> None:
-    """Wait for what zarr does at the same time, so that the folder can be removed.
-
-    The first chunk that cannot be written ends a write: the others are still on their way.
-    """
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    if tasks:
-        await asyncio.wait(tasks, timeout=LONGEST_WAIT)
-
-
-LONGEST_WAIT = 60.0
-"""So many seconds are waited for the last chunks of a write that failed."""
 
 
 def _begin_zarr(group: Any, job: Job, version: int) -> dict[str, Any]:
