@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import copy
 import csv
 import gzip
@@ -24,7 +25,7 @@ from children import python
 from dataview.compute import evaluation
 from dataview.formats.tables import column_nodes
 from dataview.formats.texts import csv as csv_room
-from dataview.formats.texts import csv_arrow, text_bytes
+from dataview.formats.texts import csv_arrow, csv_kept, text_bytes
 from dataview.formats.texts import csv_lines as lines
 
 WITHOUT = mock.patch.dict(sys.modules, {"pyarrow": None})
@@ -141,8 +142,12 @@ def tables(draw):
     return "".join(lines), rows
 
 
-@given(table=tables(), header=st.sampled_from([None, "auto"]))
-def test_pyarrow_and_python_give_the_same(place, table, header):
+@given(
+    table=tables(),
+    header=st.sampled_from([None, "auto"]),
+    room=st.sampled_from([0, 200, csv_kept.MOST]),
+)
+def test_pyarrow_and_python_give_the_same(place, table, header, room):
     path = written(place, table[0])
 
     def outcome():
@@ -151,7 +156,7 @@ def test_pyarrow_and_python_give_the_same(place, table, header):
         except ValueError as error:
             return str(error)
 
-    with WITH_ALWAYS, SMALL, SMALL_GROUPS:
+    with WITH_ALWAYS, SMALL, SMALL_GROUPS, mock.patch.object(csv_kept, "MOST", room):
         fast = outcome()
     with WITHOUT:
         assert outcome() == fast
@@ -641,6 +646,42 @@ def test_rows_are_read_in_one_pass_each_beside_a_column_that_is_kept(tmp_path):
         for row in (70_000, 30_000, 50_000):
             assert d[row]().tolist() == tuple(range(row, row + 6))
     assert read.call_count == 3
+
+
+PARSING = mock.patch.object(csv_room.Parser, "columns", side_effect=AssertionError("parsed again"))
+
+
+def test_numbers_that_the_pass_has_parsed_are_not_parsed_again(tmp_path):
+    rows = [f"{n},{n / 8 if n % 5 else ''},t{n},{'true' if n % 3 else 'NA'}" for n in range(900)]
+    path = written(tmp_path, "\n".join(["n,x,s,b", *rows]))
+    with SMALL, SMALL_GROUPS:
+        d = dv.open(path, types={"n": "i2"})
+        with PARSING:
+            assert d.n._sum()() == sum(range(900)) and d.n.dtype == "i2"
+            assert d.x._nanmax()() == 899 / 8 and d.x_mask._sum()() == 720
+            assert d.b[897:]().tolist() == [False, True, True] and not d.b_mask[897]()
+        assert d.s[70]() == "t70"  # and no longer is it likely that texts are asked for
+        with PARSING:
+            assert np.array_equal(d.n[:](), np.arange(900))
+
+
+def test_numbers_are_kept_while_there_is_room_those_of_the_first_columns_longest(tmp_path):
+    path = written(tmp_path, "\n".join(["s,n,x", *(f"a,{n},{n / 8}" for n in range(900))]))
+    sums = [sum(range(900)), sum(range(900)) / 8]
+    for room, kept in ((900 * 16, [1, 1]), (900 * 12, [1, 0]), (900 * 4, [0, 0]), (0, [0, 0])):
+        with SMALL, SMALL_GROUPS, mock.patch.object(csv_kept, "MOST", room):
+            d = dv.open(path)
+            assert d[450:452].x().tolist() == [56.25, 56.375]
+            for column, own, is_kept in zip((d.n, d.x), sums, kept, strict=True):
+                with PARSING if is_kept else contextlib.nullcontext():
+                    assert column._sum()() == own
+    with SMALL, SMALL_GROUPS, mock.patch.object(csv_kept, "MOST", 900 * 16):
+        before, latest = dv.open(path), dv.open(path)
+        with PARSING:
+            assert latest.n._max()() == 899
+            with pytest.raises(AssertionError, match="parsed again"):
+                before.n._max()()
+        assert before.n._max()() == 899
 
 
 def test_a_row_of_a_file_needs_no_plan(tmp_path):

@@ -123,7 +123,9 @@ class Table(ABC):
         self.title, self.starts = title, starts
         self.fills: Mapping[Name, Any] = {}
         self._runs: OrderedDict[tuple[int, int], _Run] = OrderedDict()
-        self._run_at: dict[int, tuple[int, int]] = {}  # the latest that has a group
+        self._places: dict[int, tuple[int, int]] = {}  # of runs, by their numbers
+        self._run_at: np.ndarray | None = None  # the number of the latest that has a group
+        self._count = -1
         self._kept = 0
         self._likely: set[Name] = set()  # what was asked of the groups that were new latest
         self._lock = threading.Lock()
@@ -155,13 +157,17 @@ class Table(ABC):
 
     def _kept_at(self, group: int, name: Name) -> tuple[int, int] | None:
         """Return the run of groups around one of which a column is kept, None if there is none."""
-        place = self._run_at.get(group)
+        if self._run_at is None:
+            return None
+        place = self._places.get(self._run_at.item(group))
         run = None if place is None else self._runs.get(place)
         return None if run is None or name not in run.columns else place
 
     def _next_kept(self, start: int, stop: int, name: Name) -> int:
         """Return the first of some groups of which a column is kept, `stop` if there is none."""
-        for group in filter(self._run_at.__contains__, range(start, stop)):  # without a call each
+        if self._run_at is None:
+            return stop
+        for group in (start + np.flatnonzero(self._run_at[start:stop] >= 0)).tolist():
             if self._kept_at(group, name) is not None:
                 return group
         return stop
@@ -174,6 +180,12 @@ class Table(ABC):
         """Return what names the column in errors of values that are only made now."""
         return contextlib.nullcontext()
 
+    def beside(
+        self, name: Name, likely: Collection[Name], first: int, stop: int
+    ) -> Collection[Name]:
+        """Return which columns that may be asked for next are best read beside one now."""
+        return likely
+
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
         """Note in which order the parts will be read."""
 
@@ -185,7 +197,8 @@ class Table(ABC):
         """Keep nothing of the file; who has an open file closes it too."""
         with self._lock:
             self._runs.clear()
-            self._run_at.clear()
+            self._places.clear()
+            self._run_at = None
             self._kept = 0
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
@@ -195,8 +208,9 @@ class Table(ABC):
             found = run.columns.get(name)
             if found is None:
                 likely = dict.fromkeys([*others, *self._behind(name, len(run.asked))])
-                if len(names) > 1:
-                    likely = dict.fromkeys(names)
+                likely = dict.fromkeys(
+                    names if len(names) > 1 else self.beside(name, likely, first, stop)
+                )
                 wanted = [name, *(one for one in likely if one != name and one not in run.columns)]
                 made: Future[Mapping[Name, Column]] = Future()
                 run.columns.update(dict.fromkeys(wanted, made))
@@ -231,10 +245,18 @@ class Table(ABC):
             run = self._runs[first, stop] = _Run()
             self._likely = run.asked
             if self.joins_groups:
-                self._run_at.update(dict.fromkeys(range(first, stop), (first, stop)))
+                self._note(run, first, stop)
             self._keep(run, RUN_BYTES + GROUP_BYTES * (stop - first))
         self._runs.move_to_end((first, stop))
         return run, likely if self.reads_rows else ()
+
+    def _note(self, run: _Run, first: int, stop: int) -> None:
+        """Note of some groups that a run is the latest that has them."""
+        if self._run_at is None:
+            self._run_at = np.full(len(self.starts) - 1, -1, np.int32)
+        run.number = self._count = self._count + 1
+        self._places[run.number] = first, stop
+        self._run_at[first:stop] = run.number
 
     def _behind(self, name: Name, count: int) -> tuple[Name, ...]:
         """Return so many names that stand behind one, if their columns are read as cheaply."""
@@ -250,17 +272,18 @@ class Table(ABC):
         while self._kept > self.kept_bytes and len(self._runs) > 1:
             place, old = self._runs.popitem(last=False)
             self._kept -= old.bytes
-            for group in range(*place):
-                if self._run_at.get(group) == place:
-                    del self._run_at[group]
+            if self._run_at is not None:
+                own = self._run_at[slice(*place)]
+                own[own == old.number] = -1
+                self._places.pop(old.number, None)
 
 
 class _Run:
     """What was read of some groups, and the columns that were asked for."""
 
-    __slots__ = ("asked", "bytes", "columns")
+    __slots__ = ("asked", "bytes", "columns", "number")
 
     def __init__(self) -> None:
         self.asked: set[Name] = set()
         self.columns: dict[Name, Column | Future[Mapping[Name, Column]]] = {}
-        self.bytes = 0
+        self.bytes, self.number = 0, -1

@@ -21,6 +21,7 @@ from dataview.formats.tables.schema import behind, joined
 from dataview.formats.texts import cells, csv_guesses, csv_index
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
+from dataview.formats.texts.csv_kept import KeptColumns
 from dataview.formats.texts.csv_lines import (
     cut,
     endless_row,
@@ -28,7 +29,7 @@ from dataview.formats.texts.csv_lines import (
     records,
     row_starts,
 )
-from dataview.formats.texts.csv_parsing import Asked, Parser, decoded
+from dataview.formats.texts.csv_parsing import Asked, Parser, Seen, asked_of, decoded, fields_of
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.text_bytes import TextFile, line_at, pickled_before
@@ -37,7 +38,7 @@ from dataview.plan.node import Node
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
-CHUNK = 1 << 20
+CHUNK = 1 << 21
 """So much text the pass reads at a time, and a part of what is read later is parsed at once."""
 
 LONGEST_ROW = 1 << 24
@@ -126,13 +127,16 @@ def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) 
     file = TextFile(path, claim, options.encoding)
     layout = _layout(file, options)
     parser = Parser(file, layout.dialect, layout.names, options.short == "missing")
-    asked = Asked(_given(layout, options, path), _finds_dates(options, path))
+    asked = asked_of(layout.names, options.types, options.dates, path)
     found = csv_index.kept(file, repr(options)) if keeps_index else None
-    if found is None or len(found.seen) != len(layout.names):
-        found = _scanned(file, parser, layout, asked)
-        if keeps_index:
-            csv_index.keep(file, repr(options), found)
-    return CsvTable(parser, asked, found)
+    if found is not None and len(found.seen) == len(layout.names):
+        return CsvTable(parser, asked, found)
+    kept = KeptColumns(layout.begin, len(layout.names))
+    found = _scanned(file, parser, layout, asked, kept)
+    kept.settle(found)
+    if keeps_index:
+        csv_index.keep(file, repr(options), found)
+    return CsvTable(parser, asked, found, kept)
 
 
 def _agreed(tables: Sequence[CsvTable], schema: str) -> list[CsvTable]:
@@ -182,13 +186,19 @@ class CsvTable(Table):
     texts_unite = True
     most_joined = 1024
 
-    def __init__(self, parser: Parser, asked: Asked, found: csv_index.Found) -> None:
+    def __init__(
+        self,
+        parser: Parser,
+        asked: Asked,
+        found: csv_index.Found,
+        kept: KeptColumns | None = None,
+    ) -> None:
         super().__init__(parser.file.name, found.starts)
-        self.parser, self.asked, self.found = parser, asked, found
+        self.parser, self.asked, self.found, self.kept = parser, asked, found, kept
         self.path = parser.file.path
         if found.places[-1] > self.kept_bytes:
             self.kept_bytes = KEPT_OF_LARGE
-        self.fields = _fields(found.seen, asked)
+        self.fields = fields_of(found.seen, asked)
         self.numbers = {name: number for number, name in enumerate(parser.names)}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -203,15 +213,38 @@ class CsvTable(Table):
 
     def seen_as(self, seen: list[int]) -> CsvTable:
         """Return the same rows, of which something else was seen."""
-        return CsvTable(self.parser, self.asked, self.found._replace(seen=seen))
+        return CsvTable(self.parser, self.asked, self.found._replace(seen=seen), self.kept)
 
     def kinds(self) -> dict[Name, Kind]:
         """Return what the columns are."""
         return {(name,): self.fields[number].kind for name, number in self.numbers.items()}
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
-        """Return columns of some groups, whose text is parsed part by part."""
+        """Return columns of some groups: what the pass has parsed, and the others parsed now."""
         fields = {self.numbers[name[0]]: self.fields[self.numbers[name[0]]] for name in names}
+        found = self._from_pass(fields, first, stop)
+        left = {number: field for number, field in fields.items() if number not in found}
+        if left:
+            found |= self._parsed(left, first, stop)
+        else:
+            self.parser.file.check()
+        return {(self.parser.names[number],): found[number] for number in fields}
+
+    def beside(
+        self, name: Name, likely: Collection[Name], first: int, stop: int
+    ) -> Collection[Name]:
+        """Beside what was kept by the pass no text is parsed for what may be asked for next."""
+        number = self.numbers[name[0]]
+        numbers = [number, *(self.numbers[one[0]] for one in likely)]
+        kept = self._from_pass({one: self.fields[one] for one in numbers}, first, stop)
+        return [one for one in likely if self.numbers[one[0]] in kept] if number in kept else likely
+
+    def _from_pass(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
+        rows = self.starts[[first, stop]].tolist()
+        return {} if self.kept is None else self.kept.columns(fields, *rows)
+
+    def _parsed(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
+        """Return columns of some groups, whose text is parsed part by part."""
         places = self.found.places
         parts = []
         while first < stop:
@@ -222,7 +255,7 @@ class CsvTable(Table):
             parts.append(self.parser.columns(raw, start, fields))
             first = last
         return {
-            (self.parser.names[number],): behind([part[number] for part in parts])
+            number: behind([part[number] for part in parts])
             if parts
             else Column(np.empty(0, field.kind.dtype))
             for number, field in fields.items()
@@ -231,6 +264,7 @@ class CsvTable(Table):
     def close(self) -> None:
         """Close the file."""
         super().close()
+        self.kept = None
         self.parser.file.close()
 
 
@@ -372,17 +406,23 @@ def _first_rows(
 # --- the pass ------------------------------------------------------------------------------------
 
 
-def _scanned(file: TextFile, parser: Parser, layout: Layout, asked: Asked) -> csv_index.Found:
+def _scanned(
+    file: TextFile, parser: Parser, layout: Layout, asked: Asked, kept: KeptColumns
+) -> csv_index.Found:
     """Return where the groups of a file begin, and what is seen in its columns."""
     seen = [0] * len(layout.names)
-    waiting: deque[Future[list[int]]] = deque()
+    waiting: deque[tuple[int, Future[Seen]]] = deque()
 
     def take() -> None:
-        for number, own in enumerate(waiting.popleft().result()):
+        end, future = waiting.popleft()
+        found, columns = future.result()
+        for number, own in enumerate(found):
             seen[number] |= own
+        kept.add(end, columns)
 
     def look(raw: bytes, place: int) -> None:
-        waiting.append(pool.submit(parser.seen, raw, place, list(seen), asked))
+        future = pool.submit(parser.seen, raw, place, list(seen), asked, kept.width)
+        waiting.append((place + len(raw), future))
         if len(waiting) > AHEAD:
             take()
 
@@ -452,51 +492,8 @@ def _chunks(
             if not cuts.end:
                 if chunk >= LONGEST_ROW:
                     raise endless_row(file, place, raw, dialect)
-                chunk *= 4
+                chunk = min(4 * chunk, LONGEST_ROW)
                 continue
             chunk = CHUNK
             yield raw[: cuts.end], place, cuts
             place += cuts.end
-
-
-# --- what the columns are ------------------------------------------------------------------------
-
-
-def _given(layout: Layout, options: Options, path: str) -> dict[int, Field]:
-    """Return the columns of which a user says what they are, by their numbers."""
-    types, dates = options.types, options.dates
-    if callable(types) and not isinstance(types, type):
-        told = {name: types(name) for name in layout.names}
-        types = {name: own for name, own in told.items() if own is not None}
-    if types is not None and not isinstance(types, Mapping):
-        types = dict.fromkeys(layout.names, types)
-    formats = dates if isinstance(dates, Mapping) else {}
-    dialects.known_columns("types", types or {}, layout.names, path)
-    dialects.known_columns("dates", formats, layout.names, path)
-    found = {}
-    for number, name in enumerate(layout.names):
-        if name in formats:
-            found[number] = Field(Kind(np.dtype("M8[us]")), dates=str(formats[name]), is_given=True)
-        elif types and name in types:
-            found[number] = Field(cells.given_kind(name, types[name], path), is_given=True)
-    return found
-
-
-def _finds_dates(options: Options, path: str) -> bool:
-    if isinstance(options.dates, (bool, Mapping)):
-        return bool(options.dates) or options.dates == {}
-    raise TypeError(
-        f"{path}: dates= is True if dates as 2026-11-22 are to be found, in any column, False, or "
-        f"formats by column, such as {{'day': '%d.%m.%Y'}}; got {options.dates!r}"
-    )
-
-
-def _fields(seen: list[int], asked: Asked) -> list[Field]:
-    """Return how the columns are read in which something was seen."""
-    found = []
-    for number, own in enumerate(seen):
-        field = asked.given.get(number) or Field(cells.kind_of(own))
-        quoted = bool(own & cells.QUOTED) and field.kind.dtype.kind != "O"
-        kind = field.kind._replace(has_missing=quoted or bool(own & cells.MISSING))
-        found.append(field._replace(kind=kind, has_quoted=quoted))
-    return found

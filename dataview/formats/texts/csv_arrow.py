@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from dataview.formats.tables.arrow_values import one_array
 from dataview.formats.tables.columns import Column
+from dataview.formats.tables.schema import missing_in
 from dataview.formats.texts import cells
 from dataview.formats.texts.cells import Field, Wrong
 from dataview.formats.texts.dialect import Dialect, Quoted
 
-BLOCK = 1 << 20
+BLOCK = 1 << 21
 """So much text a thread takes at a time."""
 
 SMALLEST = 1 << 13
@@ -43,17 +45,27 @@ def library() -> Any:
 
 
 def seen_in(
-    arrow: Any, raw: bytes, width: int, dialect: Dialect, known: Sequence[int], dates: bool
-) -> list[int]:
-    """Return what is seen in each column of a text; `known` is what was seen before."""
+    arrow: Any,
+    raw: bytes,
+    width: int,
+    dialect: Dialect,
+    known: Sequence[int],
+    dates: bool,
+    kept: int,
+) -> tuple[list[int], dict[int, Column]]:
+    """Return what is seen in each column of a text, and the numbers that were found meanwhile.
+
+    `known` is what was seen before; numbers are of the first `kept` columns.
+    """
     settled = cells.TEXT | cells.MISSING
     asked = [number for number, seen in enumerate(known) if seen & settled != settled]
     if not asked:  # whether each row has all of its cells is still to be seen
         _read(arrow, raw, width, dialect, [0], {0: arrow.string()})
-        return list(known)
+        return list(known), {}
     texts = {number: arrow.string() for number in asked if known[number] & cells.TEXT}
     table = _read(arrow, raw, width, dialect, asked, texts)
     found = list(known)
+    parsed: dict[int, Column] = {}
     unclear = []
     is_plain = not _has_other_numbers(raw) and not _has_quoted(raw, dialect)
     for number in asked:
@@ -63,13 +75,16 @@ def seen_in(
             own = _seen(arrow, table[str(number)], dates) if is_plain else None
         if own is None:
             unclear.append(number)
-        else:
-            found[number] |= own
+            continue
+        found[number] |= own
+        kind = cells.kind_of(own)
+        if number < kept and number not in texts and kind.dtype != cells.OBJECT:
+            parsed[number] = _column(table[str(number)], Field(kind), dialect)
     if unclear:
         table = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
         for number in unclear:
             found[number] |= cells.seen_in(_cells(table[str(number)], dialect), dialect, dates)
-    return found
+    return found, parsed
 
 
 def columns(
@@ -159,7 +174,7 @@ def _seen(arrow: Any, column: Any, dates: bool) -> int | None:
     if dates and kind == arrow.timestamp("s"):
         return cells.SECOND | _far(arrow, column) | is_missing
     if dates and kind == arrow.timestamp("ns"):
-        ticks = column.drop_null().to_numpy().view("i8")
+        ticks = _raw(one_array(column.drop_null()))
         return (cells.NANO if (ticks % 1000).any() else cells.MICRO) | is_missing
     if arrow.types.is_binary(kind):
         raise NotTaken("texts that are not UTF-8")
@@ -200,7 +215,7 @@ def _quoted(quote: str, missing: tuple[str, ...]) -> re.Pattern[bytes]:
 
 def _are_floats(column: Any) -> bool:
     """Whether not all numbers may be whole ones that are too large for 64 bits."""
-    values = column.drop_null().to_numpy()
+    values = _raw(one_array(column.drop_null()))
     for some in (values[:FEW], values):
         finite = some[np.isfinite(some)]
         if (finite != np.floor(finite)).any():
@@ -242,10 +257,6 @@ def _type(arrow: Any, field: Field, raw: bytes) -> Any:
     return {"b": arrow.bool_, "i": arrow.int64, "u": arrow.uint64, "f": arrow.float64}[dtype.kind]()
 
 
-_NOTHING = {"b": False, "i": 0, "u": 0}
-"""What is put where nothing is, before there is an array."""
-
-
 def _column(found: Any, field: Field, dialect: Dialect) -> Column:
     dtype = field.kind.dtype
     if field.dates is not None:
@@ -253,10 +264,12 @@ def _column(found: Any, field: Field, dialect: Dialect) -> Column:
             return cells.column_of(_cells(found, dialect), field, dialect)
         except Wrong as error:
             raise NotTaken(str(error)) from None
-    present = ~found.is_null().to_numpy() if found.null_count else None
-    if dtype.kind in _NOTHING and present is not None:
-        found = found.fill_null(_NOTHING[dtype.kind])
-    values = found.to_numpy()
+    array = one_array(found)
+    present = _present(array)
+    values = found.to_numpy() if dtype.kind == "O" else _values(array)
+    if present is not None and dtype.kind != "O":
+        values = np.array(values)
+        values[~present] = missing_in(values.dtype)
     try:
         if dtype.kind in "iu":
             values = cells.in_range(values, dtype)
@@ -266,3 +279,40 @@ def _column(found: Any, field: Field, dialect: Dialect) -> Column:
         raise NotTaken(str(error)) from None
     # A copy: what Arrow made would keep more memory than it takes, as long as it is kept.
     return Column(values.astype(dtype), present)
+
+
+_RAW = {"int64": "i8", "uint64": "u8", "double": "f8", "date32[day]": "i4"}
+"""The numbers that lie in arrays of Arrow's types; those of times are of 64 bits."""
+
+
+def _present(array: Any) -> np.ndarray | None:
+    """Return which values of an array there are, None if there are all."""
+    if array.null_count == len(array) > 0:  # then there may be no bits
+        return np.zeros(len(array), bool)
+    return _bits(array, 0) if array.null_count else None
+
+
+def _bits(array: Any, buffer: int) -> np.ndarray:
+    """Return the bits of a buffer of an array."""
+    raw = np.frombuffer(array.buffers()[buffer] or b"", np.uint8)
+    end = array.offset + len(array)
+    return np.unpackbits(raw, count=end, bitorder="little")[array.offset :].view(bool)
+
+
+def _raw(array: Any) -> np.ndarray:
+    """Return the numbers of an array as they lie there: `to_numpy` would import pandas."""
+    values = np.frombuffer(array.buffers()[1] or b"", _RAW.get(str(array.type), "i8"))
+    return values[array.offset : array.offset + len(array)]
+
+
+def _values(array: Any) -> np.ndarray:
+    """Return the values of an array that is not of texts."""
+    kind = str(array.type)
+    if kind == "null":
+        return np.zeros(len(array))
+    if kind == "bool":
+        return _bits(array, 1)
+    if kind in ("int64", "uint64", "double"):
+        return _raw(array)
+    unit = "D" if kind == "date32[day]" else array.type.unit
+    return _raw(array).astype("i8").view(f"M8[{unit}]")

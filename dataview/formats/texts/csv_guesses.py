@@ -86,7 +86,7 @@ def _usual(dialect: Dialect) -> list[str]:
 
 
 def _rows(text: str, dialect: Dialect, sep: str) -> list[list[str]]:
-    return rows_of(text, dialect._replace(sep=sep))[:SAMPLE_ROWS]
+    return rows_of(text, dialect._replace(sep=sep), SAMPLE_ROWS)
 
 
 def _are_alike(rows: Sequence[Sequence[str]]) -> bool:

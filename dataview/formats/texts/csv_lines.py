@@ -60,8 +60,10 @@ def _line_ends(raw: bytes, dialect: Dialect, is_last: bool) -> np.ndarray | None
         return None
     if b"\r" in raw and (raw.count(b"\r") != raw.count(b"\r\n") or b"\n\r" in raw):
         return None
-    ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 10) + 1
-    if (np.diff(ends) == 1).any():
+    array = np.frombuffer(raw, np.uint8)
+    ends = np.flatnonzero(array == 10)
+    ends += 1
+    if (array[ends[: ends.searchsorted(len(raw))]] == 10).any():  # an empty line is behind it
         return None
     is_cut = is_last and len(raw) > (int(ends[-1]) if len(ends) else 0)
     return np.append(ends, len(raw)) if is_cut else ends

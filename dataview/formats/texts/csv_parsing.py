@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dataview.errors import shortened
-from dataview.formats.tables.columns import Column
+from dataview.formats.tables.columns import Column, Kind
 from dataview.formats.texts import cells, csv_arrow
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field, Wrong
@@ -26,13 +28,18 @@ class Parser:
     ) -> None:
         self.file, self.dialect, self.names, self.lengthens = file, dialect, names, lengthens
 
-    def seen(self, raw: bytes, place: int, known: Sequence[int], asked: Asked) -> list[int]:
-        """Return what is seen in each column of a text that begins at a place of the file."""
+    def seen(
+        self, raw: bytes, place: int, known: Sequence[int], asked: Asked, width: int = 0
+    ) -> Seen:
+        """Return what is seen in each column of a text that begins at a place of the file.
+
+        Of so many columns the values are returned, too, as far as they were parsed for that.
+        """
         arrow = csv_arrow.library()
         text = without_comments(raw, self.dialect)
         if arrow is not None and text and not text.isspace():
             try:
-                return self._seen_by_arrow(arrow, text, known, asked)
+                return self._seen_by_arrow(arrow, text, known, asked, width)
             except csv_arrow.NotTaken:
                 pass  # it is looked at in Python, which finds what is wrong or takes it
         columns = self._cells(raw, place)
@@ -45,23 +52,26 @@ class Parser:
                 continue
             self._column(own, name, field, raw, place)
             found.append(known[number] | cells.missing_among(own, self.dialect)[0])
-        return found
+        return Seen(found, {})
 
     def _seen_by_arrow(
-        self, arrow: Any, text: bytes, known: Sequence[int], asked: Asked
-    ) -> list[int]:
-        width = len(self.names)
+        self, arrow: Any, text: bytes, known: Sequence[int], asked: Asked, width: int
+    ) -> Seen:
+        names = len(self.names)
         checked = {n: field for n, field in asked.given.items() if field.kind.dtype != cells.OBJECT}
         settled = [
             cells.TEXT | (cells.MISSING if n in checked else k) if n in asked.given else k
             for n, k in enumerate(known)
         ]
-        found = csv_arrow.seen_in(arrow, text, width, self.dialect, settled, asked.dates)
+        found, parsed = csv_arrow.seen_in(
+            arrow, text, names, self.dialect, settled, asked.dates, width
+        )
         if checked:  # any cell is a text, and of others each may be wrong
-            read = csv_arrow.columns(arrow, text, width, self.dialect, checked)
+            read = csv_arrow.columns(arrow, text, names, self.dialect, checked)
             for number, column in read.items():
                 found[number] = known[number] | (0 if column.present is None else cells.MISSING)
-        return found
+            parsed |= {number: column for number, column in read.items() if number < width}
+        return Seen(found, parsed)
 
     def columns(self, raw: bytes, place: int, fields: Mapping[int, Field]) -> dict[int, Column]:
         """Return columns of a text by their numbers."""
@@ -114,11 +124,57 @@ class Parser:
         return ValueError(f"{self.file.path}: line {line_at(self.file, place + start)}, {what}")
 
 
+class Seen(NamedTuple):
+    """What is seen in each column of a text, and the columns that were parsed, by their numbers."""
+
+    bits: list[int]
+    columns: dict[int, Column]
+
+
 class Asked(NamedTuple):
     """What is asked of the cells: the columns whose types are given, and whether to find dates."""
 
     given: Mapping[int, Field]
     dates: bool
+
+
+def asked_of(names: Sequence[str], types: Any, dates: Any, path: str) -> Asked:
+    """Return what a user says of the columns of these names."""
+    if callable(types) and not isinstance(types, type):
+        told = {name: types(name) for name in names}
+        types = {name: own for name, own in told.items() if own is not None}
+    if types is not None and not isinstance(types, Mapping):
+        types = dict.fromkeys(names, types)
+    formats = dates if isinstance(dates, Mapping) else {}
+    dialects.known_columns("types", types or {}, names, path)
+    dialects.known_columns("dates", formats, names, path)
+    found = {}
+    for number, name in enumerate(names):
+        if name in formats:
+            found[number] = Field(Kind(np.dtype("M8[us]")), dates=str(formats[name]), is_given=True)
+        elif types and name in types:
+            found[number] = Field(cells.given_kind(name, types[name], path), is_given=True)
+    return Asked(found, _finds_dates(dates, path))
+
+
+def _finds_dates(dates: Any, path: str) -> bool:
+    if isinstance(dates, (bool, Mapping)):
+        return bool(dates) or dates == {}
+    raise TypeError(
+        f"{path}: dates= is True if dates as 2026-11-22 are to be found, in any column, False, or "
+        f"formats by column, such as {{'day': '%d.%m.%Y'}}; got {dates!r}"
+    )
+
+
+def fields_of(seen: Sequence[int], asked: Asked) -> list[Field]:
+    """Return how the columns are read in which something was seen."""
+    found = []
+    for number, own in enumerate(seen):
+        field = asked.given.get(number) or Field(cells.kind_of(own))
+        quoted = bool(own & cells.QUOTED) and field.kind.dtype.kind != "O"
+        kind = field.kind._replace(has_missing=quoted or bool(own & cells.MISSING))
+        found.append(field._replace(kind=kind, has_quoted=quoted))
+    return found
 
 
 def decoded(file: TextFile, place: int, raw: bytes) -> str:

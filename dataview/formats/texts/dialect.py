@@ -82,8 +82,8 @@ def _cell(sep: str, quote: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{q}([^{q}]*(?:{q}{q}[^{q}]*)*){q})?([^{s}\r\n]*)({s}|\r\n|\r|\n|\Z)")
 
 
-def rows_of(text: str, dialect: Dialect) -> list[list[str]]:
-    r"""Return the cells of each row; empty lines and comments are none.
+def rows_of(text: str, dialect: Dialect, most: int | None = None) -> list[list[str]]:
+    r"""Return the cells of each row, or of so many; empty lines and comments are none.
 
     >>> rows_of("a,'b ''c'' d'\n\n1,''\n", Dialect(quote="'"))
     [['a', "b 'c' d"], ['1', '']]
@@ -91,22 +91,21 @@ def rows_of(text: str, dialect: Dialect) -> list[list[str]]:
     comment, quote = dialect.comment, dialect.quote
     if quote is None or quote not in text:
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        return [
-            line.split(dialect.sep)
-            for line in lines
-            if line and (comment is None or line[0] != comment)
-        ]
-    return _quoted_rows(text, dialect, quote)
+        rows = (line for line in lines if line and (comment is None or line[0] != comment))
+        return [line.split(dialect.sep) for line in itertools.islice(rows, most)]
+    return _quoted_rows(text, dialect, quote, most)
 
 
-def _quoted_rows(text: str, dialect: Dialect, quote: str) -> list[list[str]]:
+def _quoted_rows(
+    text: str, dialect: Dialect, quote: str, most: int | None = None
+) -> list[list[str]]:
     match = _cell(dialect.sep, quote).match
     line_end = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match
     missing, sep, comment, double = {*dialect.missing}, dialect.sep, dialect.comment, quote * 2
     rows: list[list[str]] = []
     row: list[str] = []
     place, end = 0, len(text)
-    while place < end or row:
+    while (place < end or row) and len(rows) != most:
         if not row and comment is not None and text.startswith(comment, place):
             place = line_end(text, place).end()  # type: ignore[union-attr]
             continue

@@ -108,6 +108,12 @@ class TextBytes:
         """How many bytes there are."""
         return self._copied().size if self.is_copied else self.state.size
 
+    def check(self) -> None:
+        """Raise if it was closed, or has changed."""
+        self.opening.check()
+        if not self.is_copied and stamped(self.path) != self.state:
+            raise changed(self.path)
+
     def opened(self) -> Any:
         """Open the file, or the copy of it."""
         self.opening.check()
@@ -327,12 +333,12 @@ def check_unpacked(path: str, packed: int, size: int, most_times: int = MOST_TIM
 # --- the same file as before ---------------------------------------------------------------------
 
 
-def stamped(handle: int) -> FileState:
-    """Return the state of an open file, also of one that was written just now.
+def stamped(place: int | str) -> FileState:
+    """Return the state of a file, open or by its path, also of one that was written just now.
 
     Another time is another file; one that is written again within the clock's step goes unnoticed.
     """
-    found = os.fstat(handle)
+    found = os.stat(place)
     return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
