@@ -62,6 +62,9 @@ Groups: TypeAlias = tuple[np.ndarray, np.ndarray]
 SHORT = ("refuse", "missing")
 """What becomes of rows with fewer cells than there are names: an error, or cells are missing."""
 
+FEW = 8
+"""The text of fewer groups, as that around a row, is parsed again sooner than two ways are gone."""
+
 AHEAD = 2
 """So many texts are looked at while the next is read."""
 
@@ -240,8 +243,9 @@ class CsvTable(Table):
         return [one for one in likely if self.numbers[one[0]] in kept] if number in kept else likely
 
     def _from_pass(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
-        rows = self.starts[[first, stop]].tolist()
-        return {} if self.kept is None else self.kept.columns(fields, *rows)
+        if self.kept is None or stop - first < FEW:
+            return {}
+        return self.kept.columns(fields, *self.starts[[first, stop]].tolist())
 
     def _parsed(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
         """Return columns of some groups, whose text is parsed part by part."""
