@@ -544,6 +544,17 @@ def test_a_line_is_counted_from_the_beginning_of_the_file(tmp_path, way):
         dv.open(path, skip=2, types={"x": "f4"})
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_text_in_utf_16_without_a_mark_is_told(tmp_path, encoding):
+    path = written(tmp_path, "a,b\n1,é\n".encode(encoding))
+    with pytest.raises(ValueError, match=rf"t\.csv seems to be in UTF-16.*encoding='{encoding}'"):
+        dv.open(path)
+    assert values(path, encoding=encoding) == {"a": [1], "b": ["é"]}
+    lines = written(tmp_path, '{"a": 1}\n'.encode(encoding), "t.jsonl")
+    with pytest.raises(ValueError, match=r"t\.jsonl seems to be in UTF-16"):
+        dv.open(lines)
+
+
 def test_a_file_that_has_changed_is_not_read(tmp_path, way):
     path = written(tmp_path, "a\n1\n")
     d, unread = dv.open(path), dv.open(path)

@@ -907,6 +907,23 @@ def test_rows_of_sqlite_are_read_in_any_order(tmp_path, asked):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_cell_of_sqlite_that_is_no_text_is_named(tmp_path):
+    path = database(tmp_path, "CREATE TABLE x (n, s)")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executemany("INSERT INTO x VALUES (?, ?)", ((n, f"é{n}") for n in range(50)))
+        connection.execute("UPDATE x SET s = CAST(x'41ff' AS TEXT) WHERE n = 40")
+        connection.commit()
+    d = dv.open(path)
+    told = r"a\.db: the text in row 40 of a\.db/x, column 's', is not in UTF-8 .*CAST"
+    with pytest.raises(ValueError, match=told):
+        d.s()
+    with pytest.raises(ValueError, match=told):
+        d[40]()
+    assert d.n()[40] == 40
+    raw = dv.open(path, query="SELECT CAST(s AS BLOB) AS s FROM x")
+    assert raw.s[40]() == b"A\xff"
+
+
 def test_a_cell_of_a_gigabyte_is_refused_in_little_memory(tmp_path):
     path = database(tmp_path, "CREATE TABLE x (a, b)")
     with contextlib.closing(sqlite3.connect(path)) as connection:

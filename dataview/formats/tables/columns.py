@@ -220,6 +220,7 @@ class Table(ABC):
                 return found.result()[name] if isinstance(found, Future) else found
             finally:
                 del found  # an error knows this frame, which would keep what the error is about
+        is_guess = False
         try:
             read = dict(self.read(wanted, first, stop))
             for one in self.fills.keys() & read.keys():
@@ -230,7 +231,11 @@ class Table(ABC):
                     del run.columns[one]
             made.set_exception(error)
             del made, run  # as above
-            raise
+            if len(wanted) == 1 or len(names) > 1 or not isinstance(error, ValueError):
+                raise
+            is_guess = True  # what is wrong may be in a column that nobody has asked for now
+        if is_guess:
+            return self.column(name, first, stop, (name, name))  # and no other is likely then
         made.set_result(read)
         with self._lock:
             run.columns.update((one, read[one]) for one in wanted)  # fewer objects are kept so

@@ -178,21 +178,56 @@ class SqliteTable(Table):
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups."""
-        chosen = ", ".join(quoted(name) for (name,) in names)
-        least, behind = self.edges[[first, stop]].tolist()
-        most = self.last if stop == len(self.edges) - 1 else behind - 1
         with self.database.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {chosen} FROM {self.place} WHERE {self.rowid} BETWEEN ? AND ? "
-                f"ORDER BY {self.rowid}",
-                (least, most),
-            ).fetchall()
+            try:
+                rows = self._rows(connection, names, first, stop)
+            except sqlite3.OperationalError as error:
+                if "decode" not in str(error):
+                    raise
+                self._check_texts(connection, names, first, stop)
+                raise
         if len(rows) != self.starts[stop] - self.starts[first]:
             raise changed(self.database.path)
         columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
         return {
             name: self._column(name, values) for name, values in zip(names, columns, strict=True)
         }
+
+    def _rows(
+        self, connection: sqlite3.Connection, names: Collection[Name], first: int, stop: int
+    ) -> list[tuple[Any, ...]]:
+        chosen = ", ".join(quoted(name) for (name,) in names)
+        least, behind = self.edges[[first, stop]].tolist()
+        most = self.last if stop == len(self.edges) - 1 else behind - 1
+        return connection.execute(
+            f"SELECT {chosen} FROM {self.place} WHERE {self.rowid} BETWEEN ? AND ? "
+            f"ORDER BY {self.rowid}",
+            (least, most),
+        ).fetchall()
+
+    def _check_texts(
+        self, connection: sqlite3.Connection, names: Collection[Name], first: int, stop: int
+    ) -> None:
+        """Raise for the first text of some groups that is not in UTF-8."""
+        usual, connection.text_factory = connection.text_factory, bytes
+        try:
+            rows = self._rows(connection, names, first, stop)
+        finally:
+            connection.text_factory = usual
+        for number, row in enumerate(rows, int(self.starts[first])):
+            for name, value in zip(names, row, strict=True):
+                if isinstance(value, bytes) and str in self.holdings[name].types:
+                    self._check_text(value, number, name[0])
+
+    def _check_text(self, raw: bytes, number: int, column: str) -> None:
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.database.path}: the text in row {number} of {self.title}, column "
+                f"{column!r}, is not in UTF-8 ({error.reason}): {shortened(repr(raw))}; "
+                'query="SELECT CAST(… AS BLOB) AS …" gives the bytes'
+            ) from None
 
     def _column(self, name: Name, values: Sequence[Any]) -> Column:
         held = self.holdings[name]

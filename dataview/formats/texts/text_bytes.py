@@ -60,6 +60,9 @@ MARKS = (
 )
 """The encodings that a file may begin with; that of 32 bits begins as that of 16 does."""
 
+START = 64
+"""So many of the first bytes tell the encoding."""
+
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 """What a broken file raises while it is unpacked."""
 
@@ -85,7 +88,7 @@ class TextBytes:
             self.is_packed = self.is_copied = file.read(len(PACKED)) == PACKED
             file.seek(0)
             with self._stream(file) as stream, self._named_in_errors():
-                self.start = stream.read(4)
+                self.start = stream.read(START)
         self._copy: _Copy | None = None
         self._lock = threading.Lock()
 
@@ -230,6 +233,8 @@ class TextFile(TextBytes):
     ) -> None:
         super().__init__(path, claim, told)
         self.encoding = _encoding(encoding, self.start)
+        if encoding is None and self.encoding == "utf-8":
+            _tell_unmarked(path, self.start)
         self.is_copied = self.is_packed or self.encoding != "utf-8"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -269,6 +274,18 @@ def _encoding(given: str | None, start: bytes) -> str:
             f"encoding= is one that Python knows, such as 'utf-8' or 'latin-1'; got {given!r}"
         ) from None
     return "utf-8" if name in ("utf-8", "utf-8-sig", "ascii") else name
+
+
+def _tell_unmarked(path: str, start: bytes) -> None:
+    """Raise if every second of the first bytes is zero, as of texts in UTF-16, and no other."""
+    whole = start[: len(start) // 2 * 2]
+    zeros = [whole[place::2].count(0) for place in (0, 1)]
+    if len(whole) >= 8 and min(zeros) == 0 and 2 * max(zeros) == len(whole):
+        name = "utf-16-be" if zeros[0] else "utf-16-le"
+        raise ValueError(
+            f"{path} seems to be in UTF-16, without a mark that says so: encoding={name!r} reads "
+            "a CSV or lines; other texts are to be saved in UTF-8"
+        )
 
 
 class _Copy:
