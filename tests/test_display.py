@@ -16,6 +16,7 @@ import pickle
 import re
 import xml.etree.ElementTree
 
+import h5py
 import numpy as np
 import PIL.Image
 import pytest
@@ -866,3 +867,16 @@ def test_a_display_says_the_same_of_rows_of_many_fields_seen_through_a_key():
         assert windows[key].f99 == data[key, 99]
         assert members[key].f99 == data[key, 99]
     assert repr(dv.View([-0.0001, 0.5, 2.0])).split("\n")[1].split() == ["0.0", "0.5", "2.0"]
+
+
+def test_a_file_of_fields_of_several_lengths_says_which_rows_can_be_seen(tmp_path):
+    with h5py.File(tmp_path / "lab.h5", "w") as file:
+        file["one/x"], file["two/x"] = np.arange(3), np.arange(4)
+    d = dv.open(tmp_path / "lab.h5")
+    assert repr(d).endswith("d['one']._head() shows the first rows of a field")
+    assert "first rows" in repr(d.two) and len(d["one"]._head()) == 3
+    with pytest.raises(ValueError, match=r"take a field, d\['one'\], or .*_driver='one'"):
+        d._head()
+    d._close()
+    dv.View(words=dv.ragged([[1], [2, 3]]), label=[0, 1])._save(tmp_path / "r.h5")
+    assert "words/values" not in repr(dv.open(tmp_path / "r.h5"))

@@ -111,10 +111,20 @@ def _naming(kind: str, node: Node) -> Iterator[None]:
         if what is None:
             raise
         name = "the view" if node.label is None else repr(node.label.names[-1])
-        raise TypeError(f"{kind}: {name} holds {what} ({dtype}), of which there is none") from error
+        more = _INSTEAD.get(dtype.kind, "") if kind in ("mean", "sum", "nanmean") else ""
+        raise TypeError(
+            f"{kind}: {name} holds {what} ({dtype}), of which there is none{more}"
+        ) from error
 
 
 _WITHOUT = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durations"}
+_COUNTS = "; d._counts() tells how often each occurs"
+_INSTEAD = {
+    "M": "; (d - d._min())._mean() + d._min() is the mean of dates",
+    "U": _COUNTS,
+    "T": _COUNTS,
+}
+"""What to ask of data that have no sum and no mean, by the kind of their dtype."""
 
 
 def _lengths(node: Node) -> Shape:

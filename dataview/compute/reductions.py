@@ -69,7 +69,13 @@ def axes_over(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
             return ()
         if any(isinstance(number, (bool, np.bool)) for number in given):
             raise TypeError(f"the axis of {kind} is an integer; got {axis!r}")
-    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+    try:
+        return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+    except TypeError as error:
+        raise TypeError(
+            f"the axis of {kind} is an integer, or several in a tuple; got {axis!r}; that of a "
+            f"field is d.x._{kind}()"
+        ) from error
 
 
 def of_one_axis(kind: str, axis: Any) -> Exception:

@@ -115,6 +115,11 @@ def argument_of(value: Any) -> Argument:
     except TypeError:
         if isinstance(value, _OBJECTS):
             return object_node(value)
+        if value is None:
+            raise TypeError(
+                "None is no operand; d._isna() and d._notna() tell where values are missing, and "
+                "[None] is an object of an array"
+            ) from None
         raise
 
 

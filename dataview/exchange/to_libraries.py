@@ -168,7 +168,9 @@ def dlpack(
 # --- torch and jax ---------------------------------------------------------------------------
 
 _NO_TENSOR = {
-    **dict.fromkeys("UST", "number them first, as numpy.unique(texts, return_inverse=True) does"),
+    **dict.fromkeys(
+        "UST", "number them first, as d.x._codes() does, or leave them out: d._drop('x')"
+    ),
     "O": "make numbers of them first",
     "M": "subtract a date and divide by a unit first: (dates - dates[0]) / np.timedelta64(1, 's')",
     "m": "divide by a unit first: view / np.timedelta64(1, 's')",
@@ -182,7 +184,8 @@ def _check_numbers(node: Node) -> None:
     dtype = np.dtype(float) if node.dtype is None else node.dtype
     advice = _NO_TENSOR.get(dtype.char if dtype.char in "gG" else dtype.kind)
     if advice is not None:
-        raise TypeError(f"there are no tensors of {dtype}; {advice}")
+        name = "" if node.label is None else f" (field {node.label.names[-1]!r})"
+        raise TypeError(f"there are no tensors of {dtype}{name}; {advice}")
 
 
 def to_torch(node: Node, device: Any, copy: bool | None) -> Any:

@@ -42,6 +42,8 @@ def save(
     progress: Any = None,
 ) -> None:
     """Write a node to a file or a folder, which appears or is replaced once all is written."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"_save takes the path of a file or a folder; got {path!r}")
     given = os.fsdecode(path)
     check_local(given)
     target = os.path.abspath(given)

@@ -131,6 +131,8 @@ def collated(
     {'x': array([[ 1,  2],
            [ 3, -1]]), 'y': array([0, 1])}
     """
+    if not isinstance(samples, Iterable):
+        raise TypeError(f"a batch is made of a list of samples; got {samples!r}")
     found = list(samples)
     if not found:
         raise ValueError("the batch is empty: there is no sample to tell its fields and shapes by")

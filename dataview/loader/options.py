@@ -262,6 +262,8 @@ def _checked(
             value = samplers.name_here(value) or value if name == "mode" else value
             advice = f"{option}={how.format(value)}" if mark and option in known else ""
             advice = IN_CODE.get(name, advice)
+            if not advice and name in LoaderOptions.__dataclass_fields__:
+                advice = f"d._loader(batch_size, {name}=...)"
             raise unknown_option(name, known, verb, advice)
         default, check = known[name]
         if check is not None and value is not default:

@@ -109,9 +109,16 @@ def keyed(node: Node, key: Any) -> Node:
     try:
         index = parse(key, known_shape(node))
     except IndexError as error:
-        why = why_no_rows(node)
+        why = why_no_rows(node) or _of_one_sample(node)
         raise (IndexError(f"the key {key_text(key)}: {why}") if why else error) from None
     return select(node, index, key)
+
+
+def _of_one_sample(node: Node) -> str:
+    """Return why fields of one sample have no rows, "" if a node is none."""
+    if not isinstance(node, Record) or node.extents != () or not node.fields.named:
+        return ""
+    return f"the view is one sample, without rows; d[{next(iter(node.fields))!r}] is a field of it"
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:

@@ -45,11 +45,11 @@ def no_operation(name: str, operands: Sequence[Any]) -> TypeError:
     kinds = {operand.kind for operand in operands if isinstance(operand, np.dtype)}
     told = [str(op) if isinstance(op, np.dtype) else repr(op[1]) for op in operands]
     advice = ""
-    if kinds & {*"UST"}:
-        advice = "; d._astype(float) makes numbers of texts, d._astype('T') texts of numbers"
-    elif kinds & {*"mM"}:
+    if kinds & {*"mM"}:
         advice = "; a date is np.datetime64('2020-01-31')"
         advice += ", a duration np.timedelta64(3, 'D')" * (name in ("add", "subtract"))
+    elif kinds & {*"UST"}:
+        advice = "; d._astype(float) makes numbers of texts, d._astype('T') texts of numbers"
     elif name in _BITWISE:
         advice = "; it is for integers and for truth values, such as those of d > 0"
     return TypeError(f"{name} takes no {' and '.join(told)}{advice}")

@@ -116,7 +116,9 @@ def shuffled(node: Node, seed: int | Sequence[int], pool: int | None = None) -> 
 
 def repeated(node: Node, times: float = math.inf) -> Node:
     """Return the rows `times` times over, or without end."""
-    if times != math.inf and (isinstance(times, bool) or times != int(times) or times < 0):
+    is_number = isinstance(times, (int, float, np.integer, np.floating))
+    is_whole = is_number and not isinstance(times, bool) and times >= 0 and times % 1 == 0
+    if times != math.inf and not is_whole:
         raise ValueError(f"rows are repeated a whole number of times, or math.inf; got {times!r}")
     if isinstance(node, Stream):
         return repeated_stream(node, times)
@@ -281,7 +283,8 @@ def _columns(node: Node) -> list[np.ndarray]:
 def as_numbers(values: np.ndarray) -> np.ndarray:
     """Return row numbers, or raise if the values are something else."""
     if values.size and values.dtype.kind not in "iu":
-        raise TypeError(f"rows are taken by number; got {values.dtype} {values.shape}")
+        more = "; d[mask] and d._filter(mask) take a mask" * (values.dtype.kind == "b")
+        raise TypeError(f"rows are taken by number; got {values.dtype} {values.shape}{more}")
     return values.astype(np.intp)
 
 

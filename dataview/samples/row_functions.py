@@ -237,6 +237,8 @@ class RowFunctions(Part):
             value = dict(zip(spec, value, strict=True))
         if type(value) is tuple and not isinstance(spec, dict) and spec != ArraySpec():
             value = list(value)  # one array is declared
+        if value is None:
+            raise TypeError("the function returned None; does it lack a return? [None] is data")
         node = self.to_node(value)
         if isinstance(spec, dict) and isinstance(node, Record):
             masks = [mask for mask in masks_in(node.fields).values() if mask not in spec]

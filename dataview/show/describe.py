@@ -341,7 +341,7 @@ class _Summary:
         if "min" in self.states and len(sample):
             numbers = sample.astype(np.uint8) if kind == "b" else sample
             with np.errstate(all="ignore"):
-                quarters = np.quantile(numbers, [*QUARTERS.values()])
+                quarters = [_quantile_of_ascending(numbers, q) for q in QUARTERS.values()]
             found |= zip(QUARTERS, map(_plain, quarters), strict=True)
         if len(sample) and "min" in self.states and (counts := _histogram(sample, found)):
             found["histogram"] = counts
@@ -370,6 +370,12 @@ class _Summary:
             found["most frequent"] = _plain(most)
             found["times"] = round(int(counts.max()) * known / len(sample))
         return found
+
+
+def _quantile_of_ascending(numbers: np.ndarray, q: float) -> Any:
+    """Return a quantile as NumPy does, which would copy and order the numbers once more."""
+    place = (len(numbers) - 1) * q
+    return np.quantile(numbers[int(place) : int(place) + 2], [place - int(place)])[0]
 
 
 def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:

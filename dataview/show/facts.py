@@ -96,7 +96,7 @@ STATES: dict[type[Node], dict[str, Callable[[Any], int | str]]] = {
     Stored: {"read-only": lambda node: not node.writable},
     LateStored: {"read-only": lambda node: True},
     Comparison: {"sides do not broadcast": lambda node: node.shape is None},
-    Record: {"no common length": lambda node: _lengths_differ(node)},
+    Record: {"no common length": lambda node: lengths_differ(node)},
 }
 
 
@@ -197,6 +197,7 @@ def is_small_sample(node: Node) -> bool:
     return is_sample and (_nbytes(node) or 0) <= SAMPLE_BYTES
 
 
-def _lengths_differ(node: Record) -> bool:
+def lengths_differ(node: Record) -> bool:
+    """Whether fields have rows, and not the same number of them."""
     unshared = node.rank > 0 and node.shape is None
     return unshared and len({*map(length_of, inside(node))} - {None}) > 1

@@ -12,8 +12,9 @@ from typing import Any
 from dataview.plan.build import field
 from dataview.plan.fields import Attached, Fields, Positions
 from dataview.plan.gaps import masks_in
-from dataview.plan.kinds import Driven
+from dataview.plan.kinds import Driven, Record
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.samples import Stream
 from dataview.show.cells import (
     CUT,
@@ -29,6 +30,7 @@ from dataview.show.facts import (
     Place,
     files_of,
     is_record,
+    lengths_differ,
     place_words,
     places,
     size_words,
@@ -232,6 +234,8 @@ def _own_facts(
         told.append("does not follow rows")
     files, inner = files_of(part.places), is_record(part.node)
     names = [(place.names, part.names[: len(place.names)]) for place in part.places]
+    if isinstance(part.node, Ragged):  # a file has it as values and lengths, below its name
+        names = [(there[: len(here)], here) for there, here in names]
     is_expected = inner or all(there == here for there, here in names)
     if is_expected and files == files_of(whole.places):
         return [], told
@@ -245,6 +249,9 @@ def _unread(node: Node, found: Sequence[Place]) -> str:
     rows = lengths_of(node)
     if rows is None or 0 in rows:
         return ""
+    if isinstance(node, Record) and lengths_differ(node):
+        first = harmless(next(iter(node.fields)))
+        return f"{CUT} not read; d[{first!r}]._head() shows the first rows of a field"
     return f"{CUT} not read; {'d._head() shows the first rows' if rows else 'd() has the values'}"
 
 

@@ -209,12 +209,12 @@ def _of_text(text: str) -> np.datetime64:
     written = _WRITTEN.fullmatch(text.strip())
     try:
         if written is None or (written[2] and ":" not in written[1]):
-            raise ValueError("not as ISO 8601 writes it")
+            raise ValueError("ISO 8601 writes dates in another way")
         found = np.datetime64(written[1])
     except ValueError as error:
         raise ValueError(
-            f"{str(text)!r} is no date; dates are compared with texts such as '2026-11-22' and "
-            f"'2026-11-22 10:30:00', with datetime.date and with datetime.datetime: {error}"
+            f"{str(text)!r} is no date ({error}); dates are compared with texts such as "
+            "'2026-11-22' and '2026-11-22 10:30:00', with datetime.date and with datetime.datetime"
         ) from None
     return found - _offset(written[2]) if written[2] else found
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from dataview import formats, spaces
 from dataview.errors import FieldError, hint, unknown_field
 from dataview.exchange import data_node, holds_columns, node_of, numbered
@@ -63,6 +65,11 @@ class SampleFacts:
         length = self.length
         if length is None and self.spec is not None and holds_columns(data):
             length = len(data)  # its samples are declared, and not its columns
+        if self.length is not None and isinstance(data, (np.ndarray, Node)):
+            raise TypeError(
+                "_length= goes with a function of the sample's number, and an array has a length: "
+                "dv.View(data)[:n] are its first rows"
+            )
         if length is None:
             node = data_node(data, self.names, self.strict)
         elif callable(data) or hasattr(data, "__getitem__"):

@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange, samples, spaces
 from dataview.compute import evaluate, read_as_rows_of
+from dataview.errors import RaggedError
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
     ENDLESS,
@@ -27,6 +28,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.plan.photographs import Late
+from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
 
@@ -354,8 +356,11 @@ def converted(node: Node, found: np.ndarray, dtype: Any) -> np.ndarray:
     """Return the data of a node in another dtype, as NumPy asks for them."""
     try:
         return found.astype(dtype)
-    except TypeError:
+    except (TypeError, ValueError) as error:
         check_array(node, f"an array of {np.dtype(dtype)}")
+        if isinstance(node, Ragged):
+            what = f"ragged rows are no array of {np.dtype(dtype)}"
+            raise RaggedError(f"{what}; {WAYS_OUT}") from error
         raise
 
 

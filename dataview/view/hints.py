@@ -16,10 +16,12 @@ INSTEAD = {
     "abs": "abs(d)",
     "add": "d + other",
     "add_column": "d._set_field(name, data)",
+    "add_field": "d._set_field(name, data)",
     "agg": "d._group(by=name)",
     "aggregate": "d._group(by=name)",
     "apply": "d._map(function)",
     "argsort": "np.argsort(d)",
+    "array": "np.asarray(d)",
     "as_numpy": "d()",
     "as_tensor": "d._to_torch()",
     "asarray": "np.asarray(d)",
@@ -94,6 +96,7 @@ INSTEAD = {
     "fill": "d[...] = value",
     "fill_nan": "d._fillna(value)",
     "fill_null": "d._fillna(value)",
+    "first": "d[0]",
     "flat": "d._reshape(-1)",
     "flatten": "d._reshape(-1)",
     "float": "d._astype(float)",
@@ -103,6 +106,7 @@ INSTEAD = {
     "get_data_specs": "d._get((space, name))",
     "get_design_matrix": "d()",
     "get_dummies": "d._onehot()",
+    "get_field": "d[name]",
     "get_num_examples": "len(d)",
     "get_targets": "d[name]()",
     "get_topological_view": "d._get((space, name))",
@@ -137,6 +141,7 @@ INSTEAD = {
     "itertuples": "for row in d",
     "keys": "d._fields()",
     "kfold": "d._folds(k)",
+    "last": "d[-1]",
     "len": "len(d)",
     "limit": "d[:n]",
     "load": "d()",
@@ -154,6 +159,7 @@ INSTEAD = {
     "month": "d._astype('M8[M]')",
     "mul": "d * other",
     "n_unique": "len(d._unique()())",
+    "names": "d._fields()",
     "ncols": "d._width()",
     "nonzero": "np.nonzero(d)",
     "normalize": "(d - d._mean(axis=0)) / d._std(axis=0)",
@@ -172,6 +178,7 @@ INSTEAD = {
     "pop": "d._drop(name)",
     "pow": "d ** exponent",
     "prefetch": "d._loader(batch_size, prefetch=2, workers=2)",
+    "print": "print(d)",
     "ptp": "d._max() - d._min()",
     "put": "d[rows] = value",
     "query": "d[mask], such as d[d.x > 1]",
@@ -188,6 +195,8 @@ INSTEAD = {
     "result": "d()",
     "rolling": "d._windows(size)",
     "round": "np.round(d)",
+    "row": "d[rows]",
+    "rows": "d[rows]",
     "savez": "d._save(path)",
     "schema": "d._fields()",
     "searchsorted": "np.searchsorted(d, values)",
@@ -195,6 +204,7 @@ INSTEAD = {
     "select_columns": "d._select(name)",
     "set_index": "d[d.x == value]",
     "set_space": "dv.View(d, _spaces={name: space})",
+    "shift": "np.roll(d, 1, axis=0)",
     "shuffle": "d._shuffled(seed)",
     "sizes": "d._shape()",
     "skip": "d[n:]",
@@ -243,6 +253,7 @@ INSTEAD = {
     "where": "np.where(mask, d, other)",
     "with_column": "d._set_field(name, data)",
     "with_columns": "d._set_field(name, data)",
+    "with_field": "d._set_field(name, data)",
     "with_space": "dv.View(d, _spaces={name: space})",
     "xs": "d[rows], or d[mask]",
     "year": "d._astype('M8[Y]')",
@@ -251,6 +262,12 @@ INSTEAD = {
 """What to write for a name, with or without an underscore, of a view d."""
 
 _ENDS_OF_WRITES = ("flush", "sync")
+
+
+def check_no_names(key: Any) -> None:
+    """Raise if a key is a slice of names of fields."""
+    if type(key) is slice and (isinstance(key.start, str) or isinstance(key.stop, str)):
+        raise TypeError("names of fields make no slice: d['a', 'b'] is the record of these fields")
 
 
 def advice(name: str, verbs: Mapping[str, Any]) -> str:

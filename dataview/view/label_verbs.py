@@ -147,6 +147,10 @@ class LabelVerbs(BaseView):
         >>> d._join(where).country()
         array(['Germany', 'Italy', 'Germany'], dtype='<U7')
         """
+        if isinstance(other, str):
+            raise TypeError(
+                f"_join takes a view with the key, such as dv.open(path); got {other!r}"
+            )
         return like(self, tables.joined(node_of(self), node_from(other), on, missing))
 
     def _drop_duplicates(self, by: Any = None) -> Self:

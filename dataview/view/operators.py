@@ -16,6 +16,7 @@ from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import keyed
 from dataview.plan.gaps import holds_codes, with_gaps_of
+from dataview.plan.guards import check_array, no_operation
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, power_of
@@ -270,6 +271,11 @@ def _write_result(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...], wher
         if where is not True or not is_applied_at_once(view, ufunc, inputs):
             _apply(node_of(view), ufunc, inputs, where)
     except TypeError as error:
+        if hasattr(error, "dtypes"):  # of NumPy's error about operands that it has no loop for
+            for value in inputs:
+                if isinstance(value, BaseView):
+                    check_array(node_of(value), ufunc.__name__)
+            raise no_operation(ufunc.__name__, error.dtypes[: ufunc.nin]) from error
         wanted = getattr(error, "from_", None)  # of NumPy's error about a cast
         if wanted is None or not hasattr(error, "casting"):
             raise

@@ -430,7 +430,10 @@ class View(
         if type(rows) is range and (
             kind is slice or (kind is int and -len(rows) <= key < len(rows))
         ):
-            found = rows[key]  # what `rows_at` would answer, without the call
+            try:
+                found = rows[key]  # what `rows_at` would answer, without the call
+            except TypeError:  # raised below, with advice
+                return _part(self, key)
         elif kind is not tuple and isinstance(rows, _SEVERAL):
             found = rows_at(rows, key)
         if found is None:
@@ -543,6 +546,7 @@ __test__ = {
 def _part(view: View, key: Any) -> View:
     """Return the part for a key of any kind: names, views, and NumPy's keys."""
     node, rows, _, _, _ = view._state
+    hints.check_no_names(key)
     index = index_of(node, rows, key)
     if index is not None:
         part, found = _new(View), select(node, index, key)

@@ -147,7 +147,8 @@ def _parts_of(value: Any, names: tuple[str, ...], columns: DType | None) -> Mapp
         )
     if set(given) != set(names):
         raise FieldError(
-            f"the record has the fields {', '.join(names)}; the value has {', '.join(given)}"
+            f"the record has the fields {', '.join(names)}; the value has {', '.join(given)}; "
+            "one field is written by d.x[rows] = value"
         )
     return given
 
