@@ -30,7 +30,7 @@ from dataview.plan.node import Node
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.view.arguments import told
-from dataview.write import Built, apply_to_rows, clock, write_rows, write_rows_of
+from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
@@ -247,10 +247,11 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     return found is not None and _are_rows_written(node, found, value)
 
 
-def is_filled_at_once(view: BaseView, value: Any) -> bool:
-    """Whether a value was written to all of a view already, which is rows of memory."""
+def write_all(view: BaseView, value: Any) -> None:
+    """Write a value to all of a view."""
     node, rows, _, _, _ = view._state
-    return rows is not None and _are_rows_written(node, rows, value)
+    if rows is None or not _are_rows_written(node, rows, value):
+        write(node_of(view), to_write(value), built(value))
 
 
 def _are_rows_written(node: Node, found: Rows, value: Any) -> bool:

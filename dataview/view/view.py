@@ -205,8 +205,7 @@ class View(
         array([7, 0, 7, 0])
         """
         try:
-            if not face.is_filled_at_once(self, value):
-                write(node_of(self), face.to_write(value), face.built(value))
+            face.write_all(self, value)
         except (TypeError, ValueError) as error:
             _tell(error, self)
             raise
