@@ -373,3 +373,27 @@ def test_statistics_of_fields_of_one_stream_are_taken_in_one_pass(monkeypatch):
     np.testing.assert_allclose([mean, centred], [4.5, X.std()])
     once = dv.View(pairs())._probe()
     assert dv.evaluate(once.x._max(), once.y._min()) == (X.max(), 0)
+
+
+def test_statistics_of_samples_that_differ_in_length_are_taken_in_one_pass():
+    counted = Counted()
+    d = dv.View(counted)._probe()
+    counted.read = 0
+    words = [n for number in range(10) for n in range(number % 3)]
+    asked = d.words._mean(), d.words._max(), d.words._std()
+    assert counted.read == 0
+    np.testing.assert_allclose(dv.evaluate(*asked), [np.mean(words), 1, np.std(words)])
+    assert counted.read == 10
+    assert d.words._sum()() == sum(words) and counted.read == 20  # asked for anew
+    assert pickle.loads(pickle.dumps(d.words._sum()))() == sum(words)
+    assert d.words._sum(axis=1)().tolist() == [0, 0, 1] * 3 + [0]
+    once = dv.View({"words": [1] * number} for number in range(4))._probe()
+    assert dv.evaluate(once.words._sum(), once.words._max()) == (6, 1)
+
+
+def test_a_statistic_of_filtered_rows_is_as_they_were_when_it_was_asked_for():
+    values = np.arange(6)
+    d = dv.View(words=dv.ragged(values, lengths=[1, 2, 3]))
+    total = d._filter(lambda row: row.words._size() > 1).words._sum()
+    d.words[2] = [0, 0, 0]
+    assert total() == 1 + 2 + 3 + 4 + 5

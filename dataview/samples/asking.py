@@ -27,6 +27,7 @@ from dataview.plan.walk import below
 from dataview.samples.collecting import longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
+from dataview.samples.streams import Stream
 
 Build = Callable[[Node], Node]
 """Makes a statistic of rows whose lengths are known; it can be pickled."""
@@ -57,7 +58,7 @@ class Asked(Photograph):
     __slots__ = ("build", "samples")
     about = "a statistic of samples that differ in length"
 
-    def __init__(self, node: RaggedSamples, build: Build) -> None:
+    def __init__(self, node: RaggedSamples | Stream, build: Build) -> None:
         super().__init__(node)
         self.build = build
         self.samples: OnePass | None = _next_pass(node)
@@ -113,7 +114,7 @@ def longest_in(node: Record) -> dict[int, tuple[Longest, int]]:
     return found
 
 
-def _next_pass(node: RaggedSamples) -> OnePass:
+def _next_pass(node: RaggedSamples | Stream) -> OnePass:
     """Return the next pass over samples, which all share that ask before it."""
     found: OnePass | None = None if node.next_pass is None else node.next_pass()
     if found is None or found.rows is not None:
@@ -124,14 +125,27 @@ def _next_pass(node: RaggedSamples) -> OnePass:
 
 def asked(build: Build, node: Node) -> Node:
     """Return a statistic of a node; samples whose lengths are unknown are not made for it yet."""
-    if not isinstance(node, RaggedSamples):
-        return build(with_lengths(node))
-    check_ends(node, "reading all samples")
-    known = build(_stand_in(node.like, node.count or 0))
-    if isinstance(known, Sampled):  # it has a value for each place of a row
+    known = _known_before(build, node)
+    if known is None or not isinstance(node, (RaggedSamples, Stream)):
         return build(with_lengths(node))
     source = PhotographSource(Asked(node, build), known_shape(known), known_dtype(known))
     return stored(source, False)
+
+
+def _known_before(build: Build, node: Node) -> Node | None:
+    """Return what a statistic is like, None if that takes samples that have not been made."""
+    if isinstance(node, RaggedSamples):
+        check_ends(node, "reading all samples")
+        known = build(_stand_in(node.like, node.count or 0))
+        return None if isinstance(known, Sampled) else known  # a value for each place of a row
+    like = node.sample if isinstance(node, Stream) else None
+    if not isinstance(node, Stream) or not isinstance(like, AnyLength):
+        return None
+    if node.samples.endless or node.has_gaps:
+        return None
+    one, two = (build(_stand_in(like, count)) for count in (1, 2))
+    has_rows = isinstance(one, Sampled) or one.shape != two.shape
+    return None if has_rows else one
 
 
 def statistic(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:

@@ -80,7 +80,7 @@ class Stream(Sampled):
     computed of each as it comes, and a statistic in one pass.
     """
 
-    __slots__ = ("sample", "samples")
+    __slots__ = ("next_pass", "sample", "samples")
     parts: ClassVar[tuple[str, ...]] = ("samples", "sample")
     lifts = True
 
@@ -98,6 +98,12 @@ class Stream(Sampled):
                 told(self, Stream(PresentSamples(samples), present_or_all(sample)))
         self.samples = samples
         self.sample = sample
+        self.next_pass: Callable[[], Any] | None = None
+
+    def forget(self) -> None:
+        """Forget what has been remembered, and who waits for all samples to be read."""
+        super().forget()
+        self.next_pass = None
 
     @property
     def row_extents(self) -> Extents | None:
@@ -385,7 +391,7 @@ def side_by_side(node: Node) -> Node:
     """
     if not isinstance(node, Record) or not node.rank:
         return node
-    parts = {name: side_by_side(part.node) for name, part in members(node).items()}
+    parts = {name: part.node for name, part in members(node).items()}
     if not parts or not all(isinstance(part, Stream) for part in parts.values()):
         return node
     one = record({name: _one_of(part) for name, part in parts.items()}, 0)

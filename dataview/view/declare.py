@@ -166,7 +166,7 @@ def _member(name: str, part: Any) -> Node:
         raise TypeError(
             f"{name}= is given a space, which is no data; write _spaces={{name: space}}"
         )
-    return data_node(part)
+    return side_by_side(data_node(part))
 
 
 def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
@@ -355,5 +355,5 @@ def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:
         if length != next(iter(lengths.values())):
             listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
             raise ValueError(f"{name!r} differs in length from the others: {listing}")
-    zipped = record(named, 1)
+    zipped = record({name: side_by_side(node) for name, node in named.items()}, 1)
     return side_by_side(zipped) if driver is None else _driven(zipped, driver)
