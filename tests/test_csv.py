@@ -12,6 +12,7 @@ import math
 import os
 import pickle
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
@@ -542,6 +543,24 @@ def test_a_line_is_counted_from_the_beginning_of_the_file(tmp_path, way):
         pytest.raises(ValueError, match=r"t\.csv: line 10004, column 'x': 'oops' is no float32"),
     ):
         dv.open(path, skip=2, types={"x": "f4"})
+
+
+def test_the_only_file_in_a_zip_of_such_a_name_is_the_table(tmp_path, way):
+    path = tmp_path / "t.csv.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._t.csv", b"\0")
+        archive.writestr("any.csv", "a,b\n1,x\n2,é\n")
+    assert values(path) == {"a": [1, 2], "b": ["x", "é"]}
+    assert pickle.loads(pickle.dumps(dv.open(path))).a[1]() == 2
+    assert dv.open(path, format="archive").key().tolist() == ["any"]
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other.csv", "a\n")
+    with pytest.raises(ValueError, match=r"t\.csv\.zip holds 2 files.*format='archive'"):
+        dv.open(path)
+    written(tmp_path, path.read_bytes()[:-10] + b"0" * 10, "t.csv.zip")
+    with pytest.raises(ValueError, match=r"t\.csv\.zip"):
+        dv.open(path)
+    assert values(written(tmp_path, "a\tb\n1\t2\n", "no.tsv.zip")) == {"a": [1], "b": [2]}
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

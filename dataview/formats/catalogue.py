@@ -50,6 +50,7 @@ from dataview.formats.tables import (
 from dataview.formats.texts import (
     CSV_SUFFIXES,
     JSON_SUFFIXES,
+    ZIPPED,
     has_parts,
     open_csv,
     open_json,
@@ -186,7 +187,7 @@ FORMATS = {
         is_table=True,
     ),
     "csv": Format(
-        CSV_SUFFIXES,
+        (*CSV_SUFFIXES, *ZIPPED),
         open_csv,
         CSV_WRITER,
         is_folder=partial(has_parts, CSV_SUFFIXES),
@@ -266,7 +267,14 @@ def _by_name(url: str, format: str | None) -> Format | None:
     if format is not None:
         return FORMATS[named(format)]
     name = file_name(url).lower()
-    return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
+    return _by_suffix(name)
+
+
+def _by_suffix(name: str) -> Format | None:
+    """Return the format with the longest suffix that a name ends in: a `.csv.zip` is a table."""
+    ends = [(suffix, row) for row in FORMATS.values() for suffix in row.suffixes]
+    fitting = [(len(suffix), row) for suffix, row in ends if name.endswith(suffix)]
+    return max(fitting, key=lambda one: one[0], default=(0, None))[1]
 
 
 def _format_of(paths: Sequence[str], format: str | None) -> Format:
@@ -353,9 +361,9 @@ def recover(
 def recognised(path: str) -> Format:
     """Return the format of what is at a path: by its name, or else by what it begins with."""
     name = (file_name(path) if is_url(path) else path).lower()
-    for found in FORMATS.values():
-        if name.endswith(found.suffixes):
-            return found
+    named_so = _by_suffix(name)
+    if named_so is not None:
+        return named_so
     if is_registered(name):
         return FORMATS["media"]
     if is_url(path):

@@ -296,7 +296,7 @@ def _layout(file: TextFile, options: Options) -> Layout:
         options.thousands,
     )
     wanted = dialects.header_row(options.header, options.names)
-    is_tabbed = path.lower().removesuffix(".gz").endswith(".tsv")
+    is_tabbed = path.lower().endswith((".tsv", ".tsv.gz", ".tsv.zip"))
     is_guessed = not dialect.sep and not is_tabbed
     dialect = dialect._replace(sep=dialect.sep or "\t" * is_tabbed)
     begin, dialect = _begin(file, options, dialect)

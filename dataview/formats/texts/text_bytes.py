@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+import zipfile
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,9 @@ from dataview.sources import FileState, Opening, open_regular, temporary_file
 
 PACKED = b"\x1f\x8b"
 """What a file begins with that gzip has packed."""
+
+ZIPPED = (".csv.zip", ".tsv.zip")
+"""What is packed in a file of such a name is its only member."""
 
 BLOCK = 1 << 20
 """How many bytes are read at a time when a file is passed over."""
@@ -63,7 +67,7 @@ MARKS = (
 START = 64
 """So many of the first bytes tell the encoding."""
 
-_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 """What a broken file raises while it is unpacked."""
 
 
@@ -73,6 +77,9 @@ class TextBytes:
     The file is opened for each reading, so that threads and processes may read at the same time.
     What unpacks to more than `most_times` its bytes is refused.
     """
+
+    unzips = False
+    """Whether an archive of one file is what that is packed in."""
 
     def __init__(
         self,
@@ -85,9 +92,12 @@ class TextBytes:
         with open_regular(path) as file:
             self.state = stamped(file.fileno())
             check_told(path, file, told)
-            self.is_packed = self.is_copied = file.read(len(PACKED)) == PACKED
+            self.is_zip = self.unzips and path.lower().endswith(ZIPPED) and zipfile.is_zipfile(file)
             file.seek(0)
-            with self._stream(file) as stream, self._named_in_errors():
+            self.is_packed = self.is_zip or file.read(len(PACKED)) == PACKED
+            self.is_copied = self.is_packed
+            file.seek(0)
+            with self._named_in_errors(), self._stream(file) as stream:
                 self.start = stream.read(START)
         self._copy: _Copy | None = None
         self._lock = threading.Lock()
@@ -192,7 +202,7 @@ class TextBytes:
             if self._copy is None:
                 with open_regular(self.path) as file:
                     unchanged(self.path, self.state, file)
-                    with self._stream(file) as stream, self._named_in_errors():
+                    with self._named_in_errors(), self._stream(file) as stream:
                         self._copy = _Copy(self._blocks(stream), self.path)
             return self._copy
 
@@ -206,6 +216,8 @@ class TextBytes:
             yield block
 
     def _stream(self, file: Any) -> Any:
+        if self.is_zip:
+            return _only_member(file, self.path)
         return gzip.GzipFile(fileobj=file) if self.is_packed else contextlib.nullcontext(file)
 
     @contextlib.contextmanager
@@ -223,6 +235,8 @@ class TextFile(TextBytes):
 
     Its encoding is the one that is given, or that its first bytes say.
     """
+
+    unzips = True
 
     def __init__(
         self,
@@ -325,6 +339,26 @@ def _check_room(folder: str, count: int, path: str) -> None:
             "another folder",
             folder,
         )
+
+
+@contextlib.contextmanager
+def _only_member(file: Any, path: str) -> Iterator[Any]:
+    """Lend the stream of the one file that a zip archive holds, beside what macOS adds."""
+    with zipfile.ZipFile(file) as archive:
+        members = [
+            one
+            for one in archive.infolist()
+            if not one.is_dir() and not one.filename.startswith("__MACOSX/")
+        ]
+        if len(members) != 1:
+            raise ValueError(
+                f"{path} holds {len(members)} files, and a packed table is one; "
+                "format='archive' shows them as rows"
+            )
+        if members[0].flag_bits & 1:
+            raise ValueError(f"{path} is encrypted; unpack it by hand")
+        with archive.open(members[0]) as stream:
+            yield stream
 
 
 def line_at(file: TextBytes, place: int) -> int:
