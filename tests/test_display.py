@@ -875,7 +875,7 @@ def test_a_file_of_fields_of_several_lengths_says_which_rows_can_be_seen(tmp_pat
     d = dv.open(tmp_path / "lab.h5")
     assert repr(d).endswith("d['one']._head() shows the first rows of a field")
     assert "first rows" in repr(d.two) and len(d["one"]._head()) == 3
-    with pytest.raises(ValueError, match=r"take a field, d\['one'\], or .*_driver='one'"):
+    with pytest.raises(ValueError, match=r"take one field, or .*_driver="):
         d._head()
     d._close()
     dv.View(words=dv.ragged([[1], [2, 3]]), label=[0, 1])._save(tmp_path / "r.h5")

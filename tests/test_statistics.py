@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting, Rows
+from dataview.compute import reductions
 from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
@@ -1046,3 +1047,16 @@ def test_moments_of_numbers_of_one_byte_are_exact(rng, dtype, axis):
     assert np.allclose(dv.View(a)._var(axis=axis)(), exact.astype("f8"), rtol=1e-15, atol=0)
     same = np.full((4200, 40, 3), a.max())
     assert not dv.View(same)._std(axis=axis)().any()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_a_long_line_of_doubles_has_the_moments_of_its_pieces(rng, offset):
+    line = rng.normal(size=3 * reductions.LINE_ELEMENTS + 5) + offset
+    d = dv.View(line)
+    exact = line.astype(np.longdouble)
+    assert abs(d._sum()() - exact.sum()) <= 64 * np.finfo(float).eps * abs(exact).sum()
+    assert abs(d._var()() / float(((exact - exact.mean()) ** 2).mean()) - 1) < 1e-12
+    line[-1] = np.inf
+    assert d._sum()() == np.inf
+    line[:] = 0.1
+    assert d._var()() == 0.0

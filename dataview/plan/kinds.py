@@ -521,8 +521,7 @@ def known_shape(node: Node) -> Shape:
         lengths = ", ".join(f"{name} {p.node.shape and p.node.shape[0]}" for name, p in parts)
         raise ValueError(
             "the fields have different lengths, so the view has no length, samples or data of its "
-            f"own: {lengths}; take a field, d[{next(iter(node.fields))!r}], or name the one whose "
-            f"rows are the view's: dv.View(d, _driver={next(iter(node.fields))!r})"
+            f"own: {lengths}; take one field, or name that of its rows: dv.View(d, _driver=name)"
         )
     if isinstance(node, Comparison):
         for side in (arg for arg in node.args if isinstance(arg, Sampled) and not arg.is_sized):
