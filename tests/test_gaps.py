@@ -469,7 +469,7 @@ def test_dates_are_compared_with_dates_of_python_and_texts():
     assert (d.at > "2020-01-01T02:31:00-01:00")().tolist() == [False, True, False]
     assert (d.age > datetime.timedelta(days=3))().tolist() == [False, True, False]
     for text in ("Monday", "15.06.2020", "2020-13-01", "20200615", "2020-01-01Z", ""):
-        with pytest.raises(ValueError, match="is no date; dates are compared with texts such as"):
+        with pytest.raises(ValueError, match=r"is no date \(.*\); dates are compared with texts"):
             d.day < text  # noqa: B015
         with pytest.raises(ValueError, match="is no date"):
             d.day == text  # noqa: B015

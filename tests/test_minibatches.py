@@ -674,7 +674,7 @@ def test_shown():
     d, _ = whole(10)
     assert repr(d._minibatches(4)).splitlines()[0].startswith("View (3, 4, 7) float64")
     assert "memory" in repr(d._minibatches(4))
-    assert repr(parts(10)[0]._minibatches(4)).splitlines()[0].startswith("View (3, 4)")
+    assert repr(parts(10)[0]._minibatches(4)).splitlines()[0].startswith("View of (3, 4) rows")
 
 
 @pytest.mark.parametrize(

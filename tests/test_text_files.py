@@ -332,6 +332,13 @@ def test_a_later_misfit_is_named_by_its_line(tmp_path, misfit, why):
     dv.open(path, rows_settled=None)
 
 
+def test_a_misfit_is_told_each_time(tmp_path):
+    d = dv.open(json_lines(tmp_path, [USUAL, {**USUAL, "o": {"x": 1, "new": 1}}]), rows_settled=1)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"has a field 'o\.new'"):
+            d.o.x()
+
+
 BROKEN = [
     ('{"a": 1', "cannot be parsed as JSON: Expecting"),
     ('{"a": 1} {"a": 2}', "cannot be parsed as JSON: Extra data"),

@@ -56,7 +56,7 @@ def _told(value: Any) -> Any:
 def is_declared(meta: Mapping[str, Any]) -> bool:
     """Whether metadata hold a space, of this version or another; others use the name, too."""
     told = meta.get(SPACE)
-    kind = told.get("kind") if told and isinstance(told, Mapping) else None
+    kind = told.get("kind") if told is not None and isinstance(told, Mapping) else None
     return isinstance(kind, str) and kind.endswith("Space")
 
 

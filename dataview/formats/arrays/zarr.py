@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -62,6 +61,8 @@ def ended_on_error() -> Iterator[None]:
 
 
 async def _others_ended() -> None:
+    import asyncio  # imported here because this takes long, and zarr has done it
+
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     if tasks:
         await asyncio.wait(tasks, timeout=LONGEST_WAIT)

@@ -285,7 +285,6 @@ class Rows:
         """Raise if objects have members that were never seen."""
         if steps in self.checked:
             return
-        self.checked.add(steps)
         form = self.form
         for step in steps:
             inner = form.inner if step is None else form.members[step]
@@ -294,6 +293,7 @@ class Rows:
         known = form.members.keys()
         try:
             if set().union(*(one for one in objects if one is not None)) <= known:
+                self.checked.add(steps)
                 return
         except TypeError:  # of another type, which is told by who takes the members
             return
