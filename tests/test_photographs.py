@@ -883,3 +883,26 @@ def test_any_statistic_is_of_the_time_when_it_was_asked(kind, tmp_path_factory, 
         assert not is_exact or sorted({*touched, *after}) == before
     for statistic, expected, _ in asked:
         assert statistic() == expected
+
+
+def test_a_statistic_without_a_value_leaves_those_beside_it_theirs():
+    x = np.array([[1.0, np.nan], [2.0, np.nan]])
+    v = dv.View(x.copy())
+    mean, largest, total = v._nanmean(axis=0), v._max(axis=0), v._nansum(axis=0)
+    none = v._nanargmin(axis=0)
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        v[:] = 0
+    assert_same(mean(), np.array([1.5, np.nan]))
+    assert_same(largest(), x.max(axis=0))
+    assert_same(total(), np.array([3.0, 0.0]))
+    with pytest.raises(ValueError, match="All-NaN slice"):
+        none()
+
+
+def test_a_statistic_of_objects_that_fails_leaves_those_beside_it_theirs():
+    v = dv.View(np.array(["a", 1], object))
+    truth, largest = v._any(), v._max()
+    v[:] = 0
+    assert truth() is np.True_
+    with pytest.raises(TypeError):
+        largest()

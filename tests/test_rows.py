@@ -181,6 +181,32 @@ def test_columns_of_rows_by_number_are_copied_a_few_rows_at_a_time(monkeypatch, 
         assert_same(view(), a[numbers][:, *columns])
 
 
+PARTS = [np.s_[::2], np.s_[::-1], np.s_[1:, ::2], np.s_[:, :2], np.s_[0, ::3], np.s_[None, ::2]]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_more_rows_than_there_are_keep_their_parts(part, order, count):
+    """Oversampling takes a row many times; of each row it may take a part."""
+    whole = np.arange(count * 35.0).reshape(count, 5, 7)
+    whole = np.repeat(whole, 2, 0)[::2] if order == "strided" else np.array(whole, order=order)
+    part = part if isinstance(part, tuple) else (part,)
+    wanted = whole[:, *part]
+    rows = np.random.default_rng(count).integers(0, count, 7 * count)
+    view = dv.View(whole)[rows][:, *part]
+    assert_same(view[1](), wanted[rows][1])
+    assert_same(view(), wanted[rows])  # what takes rows is compiled now
+    assert_same(view._sum(axis=0)(), wanted[rows].sum(axis=0))
+    again = dv.View(whole)[:, *part]._repeat(4)
+    assert_same(again(), np.concatenate([wanted] * 4))
+    order = again._shuffled(3)
+    numbers = dv.View(np.arange(4 * count))._shuffled(3)()
+    batches = [batch() for batch in order._minibatches(3, tail="short")]
+    assert_same(np.concatenate(batches), wanted[numbers % count])
+    assert_same(dv.View(whole)[rows.reshape(7, count)][:, :, *part](), wanted[rows.reshape(7, -1)])
+
+
 def test_columns_of_many_rows_by_number_take_no_memory_for_whole_rows():
     a = np.zeros((5000, 128), "f4")
     view = dv.View(a)[np.arange(5000)[::-1]][:, ::2]

@@ -118,15 +118,20 @@ def _are_read_together(one: list[Reduction], other: list[Reduction]) -> bool:
 
 
 def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
-    """Compute statistics as `take` does; each keeps its own error."""
+    """Compute statistics as `take` does; each keeps its own error.
+
+    If one of a group fails, each is computed by itself: the others may have a value.
+    """
     known: dict[Node, Node] = {}
     for alike in _of_one_pass(wanted):
         try:
             _take_group(alike, known, evaluate)
         except Exception as error:
+            if len(alike) == 1:
+                alike[0].failed = error
+                continue
             for other in alike:
-                if other.taken is None:
-                    other.failed = error
+                take_each([other], evaluate)
 
 
 def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evaluate) -> None:

@@ -327,13 +327,13 @@ def row_taker(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function that takes rows of an array by their numbers, as a new array.
 
-    `part` is a basic key, by which to take part of each row.  As runs of bytes rows move several
-    times faster than by element, so that it may be quicker to take all of each row.
+    `part` is a basic key with all rows, by which to take part of each.  As runs of bytes rows move
+    several times faster than by element, so that it may be quicker to take all of each row.
     """
     if part is not None:
         seen = array[part]
         if not _has_solid_rows(seen) and not _is_small_part(array, seen) and _has_solid_rows(array):
-            return _part_taker(row_taker(array), part, array.nbytes // len(array))
+            return _part_taker(row_taker(array), (WHOLE, *part[1:]), array.nbytes // len(array))
         array = seen
     if not _has_solid_rows(array):
         return array.__getitem__
@@ -347,7 +347,10 @@ def row_taker(
 def _part_taker(
     whole: Callable[[np.ndarray], np.ndarray], part: tuple[Any, ...], width: int
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that takes whole rows, of so many bytes each, and copies part of them."""
+    """Return the function that takes whole rows, of so many bytes each, and copies part of them.
+
+    It may take more of them than there are, each several times.
+    """
     step = max(1, CACHED // width)
 
     def taken(rows: np.ndarray) -> np.ndarray:
