@@ -887,6 +887,22 @@ def test_rows_without_a_value_are_last_in_both_orders(dtype, rng):
     assert dv.View(numbers)._nlargest(3)().tolist() == [39, 38, 37]
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["f8", "i8", "u1", "?", "M8[s]", "U3", ">i4", "gaps"])
+def test_the_largest_and_the_smallest_rows_are_the_first_of_the_sorted_ones(kind, seed):
+    draw = np.random.default_rng(seed)
+    x = draw.integers(0, 9, 60)
+    x = x.astype("f8" if kind == "gaps" else kind)
+    if kind in ("f8", "gaps"):
+        x[draw.random(60) < (0.9 if seed == 3 else 0.2)] = np.nan
+    d = dv.View(x=x, y=draw.integers(0, 3, 60), row=np.arange(60))
+    for n in (0, 1, 5, 59, 60, 100):
+        for by in ("x", ["x", "y"], ["y", "x"]):
+            wanted = d._sorted(by, reverse=True).row()[:n].tolist()
+            assert d._nlargest(n, by).row().tolist() == wanted
+            assert d._nsmallest(n, by).row().tolist() == d._sorted(by).row()[:n].tolist()
+
+
 def test_codes_of_no_label_are_last_in_both_orders():
     pets = dv.View(kind=["cat", None, "dog", None], n=[0, 1, 2, 3])
     pets.kind = pets.kind._codes()

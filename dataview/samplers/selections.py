@@ -130,14 +130,17 @@ def repeated(node: Node, times: float = math.inf) -> Node:
 
 
 class _Ascending(RowNumbers):
-    """The row numbers in ascending order of some data, or in descending order where `reversed`."""
+    """The row numbers in ascending order of some data, or in descending order where `reversed`.
 
-    __slots__ = ("reversed",)
+    With `most` they are so many of the first ones.
+    """
+
+    __slots__ = ("most", "reversed")
     about = "the order of _sorted"
 
-    def __init__(self, node: Node, are_reversed: Sequence[bool]) -> None:
+    def __init__(self, node: Node, are_reversed: Sequence[bool], most: int | None = None) -> None:
         super().__init__(node)
-        self.reversed = are_reversed
+        self.reversed, self.most = are_reversed, most
 
     def find(self, node: Node) -> np.ndarray:
         """Sort the rows; those that are equal keep their order, and what is missing is last."""
@@ -156,10 +159,39 @@ class _Ascending(RowNumbers):
             for name, own in zip(node.fields, self.reversed, strict=True)
             for key in _sort_keys(field(node, name), is_reversed, own != is_reversed)
         ]
-        if is_reversed:
-            keys = [key[::-1] for key in keys]
-        rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
-        return len(rows) - 1 - rows[::-1] if is_reversed else rows
+        if self.most is None:
+            return _order_by(keys, is_reversed)
+        some = _with_the_first(keys, is_reversed, self.most)
+        found: np.ndarray = some[_order_by([key[some] for key in keys], is_reversed)]
+        return found[: self.most]
+
+
+def _order_by(keys: list[np.ndarray], is_reversed: bool) -> np.ndarray:
+    """Return the rows in the order of keys, the first one first; equal rows keep their order."""
+    if is_reversed:
+        keys = [key[::-1] for key in keys]
+    rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    return len(rows) - 1 - rows[::-1] if is_reversed else rows
+
+
+def _with_the_first(keys: list[np.ndarray], is_reversed: bool, most: int) -> np.ndarray:
+    """Return rows among which the first ones in the order of keys are: to sort all takes longer.
+
+    >>> _with_the_first([np.array([3, 1, 2, 1, 5])], False, 2)
+    array([1, 3])
+    """
+    rows = np.arange(len(keys[0]))
+    for key in keys:
+        if not 0 < most < len(rows) or key.dtype.kind not in "biufmM":
+            break
+        own = key[rows]
+        place = len(own) - most if is_reversed else most - 1
+        last = np.partition(own, place)[place]
+        chosen = own >= last if is_reversed else own <= last
+        rows = rows[chosen]
+        if (own[chosen] != last).any():  # another key orders only those that are equal
+            break
+    return rows
 
 
 def _sort_keys(node: Node, is_reversed: bool, is_opposite: bool) -> list[np.ndarray]:
@@ -171,13 +203,20 @@ def _sort_keys(node: Node, is_reversed: bool, is_opposite: bool) -> list[np.ndar
     known = _known(node, values)
     if known.all() and not is_opposite:
         return [_ranks(values)]
+    if values.dtype.kind in "biuf" and not is_opposite:
+        return [known if is_reversed else ~known, np.where(known, _ranks(values), 0)]
     ranks = np.zeros(len(values), np.intp)
     ranks[known] = ranked(values[known])[1]
     return [known if is_reversed else ~known, -ranks if is_opposite else ranks]
 
 
-def sorted_by(node: Node, keys: Sequence[Node], reverse: bool | Sequence[bool]) -> Node:
-    """Return the rows in the order of one value each, and of more values where these are equal."""
+def sorted_by(
+    node: Node, keys: Sequence[Node], reverse: bool | Sequence[bool], most: int | None = None
+) -> Node:
+    """Return the rows in the order of one value each, and of more values where these are equal.
+
+    With `most` they are the first so many rows of that order.
+    """
     count = length_for(node, "_sorted")
     for key in keys:
         check_one_each(key.shape, key.dtype, count)
@@ -187,8 +226,8 @@ def sorted_by(node: Node, keys: Sequence[Node], reverse: bool | Sequence[bool]) 
             "reverse= is True, False or a list of these with one for each key, here "
             f"{len(keys)}; got {reverse!r}"
         )
-    order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), truths)
-    return rows_by(node, Computed(order, LINE), count)
+    order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), truths, most)
+    return rows_by(node, Computed(order, LINE), count if most is None else min(most, count))
 
 
 def _known(node: Node, values: np.ndarray) -> np.ndarray:

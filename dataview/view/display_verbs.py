@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Self, TypeVar, cast
 
-from dataview import samples, show, tables
+from dataview import samplers, samples, show, tables
 from dataview.compute import evaluate
 from dataview.exchange import freeze
 from dataview.plan.gaps import present_in
@@ -15,7 +15,16 @@ from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
 from dataview.view import lengths
-from dataview.view.face import BaseView, asked, import_hooks, is_seen, like, node_of, seen
+from dataview.view.face import (
+    BaseView,
+    asked,
+    import_hooks,
+    is_seen,
+    keys_by,
+    like,
+    node_of,
+    seen,
+)
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
@@ -70,11 +79,16 @@ class DisplayVerbs(BaseView):
         >>> dv.View(x=[3.0, 1.0, np.nan, 2.0], y=[0, 1, 2, 3])._nlargest(2, "x").y()
         array([0, 3])
         """
-        return cast(Self, cast(Any, self)._sorted(by, reverse=True)._head(n))
+        return self._first_by(by, True, n)
 
     def _nsmallest(self, n: int, by: Any = None) -> Self:
         """Return the rows with the least values of a field, as `_nlargest` does."""
-        return cast(Self, cast(Any, self)._sorted(by)._head(n))
+        return self._first_by(by, False, n)
+
+    def _first_by(self, by: Any, is_reversed: bool, n: int) -> Self:
+        most = n if type(n) is int and n >= 0 else None  # of others `_head` says what is wrong
+        found = samplers.sorted_by(node_of(self), keys_by(self, by), is_reversed, most)
+        return cast(Self, cast(Any, like(self, found))._head(n))
 
     def _missing(self) -> Self:
         """Return how many values are missing, for a record in each field.
