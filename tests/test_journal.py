@@ -379,7 +379,7 @@ def test_old_bytes_that_are_missing_are_noticed(way, tmp_path):
     check_refused(path, "is damaged: (old bytes are missing|an entry has another sum)")
 
 
-RUN = struct.calcsize("<QQQQHH")
+RUN = struct.calcsize("<QQQQQQHH")
 
 
 def with_run(data, **changes):
@@ -514,6 +514,51 @@ def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
     assert path.read_bytes() == data
     assert dv.recover(path, "force")
     assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_over_which_an_older_one_was_copied_is_not_recovered(way, tmp_path):
+    path, _ = torn(tmp_path, way)
+    np.save(tmp_path / "older", kills.numbers() + 100)
+    os.utime(tmp_path / "older.npy", (1e9, 1e9))
+    shutil.copy2(tmp_path / "older.npy", path)  # the same file, for the system
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
+        dv.open(path)
+    assert path.read_bytes() == data
+
+
+def test_a_packed_file_over_which_an_older_one_was_copied_is_not_put_back(tmp_path):
+    make, _ = kills.CASES["hdf5-gzip"]
+    path = make(tmp_path, kills.numbers())
+    process = python("-c", KILLED_PACKED, path, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    make(tmp_path, kills.numbers() + 100)
+    os.utime(path, (1e9, 1e9))
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
+        dv.open(path)
+    assert path.read_bytes() == data
+
+
+KILLED_EARLY = KILLED.replace(
+    "guards.Guard.after = until", "guards.Guard.{} = lambda *args: os.kill(os.getpid(), 9)"
+)
+
+
+@pytest.mark.parametrize("step", ["before", "writing"])
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_an_update_that_changed_no_block_is_not_finished_in_a_new_copy(step, is_copied, tmp_path):
+    path = made(tmp_path)
+    process = python("-c", KILLED_EARLY.format(step), path, "finish", 1, PYTHONPATH=SEARCHED)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    if is_copied:  # by a script that begins again with the data as they were
+        np.save(path, kills.numbers())
+        check_refused(path, "was changed by another program after the update stopped")
+        return
+    with small(), pytest.warns(RuntimeWarning, match="was finished; the file is as after it"):
+        d = dv.open(path)
+    np.testing.assert_allclose(d(), expected("finish"), rtol=1e-12)
 
 
 def test_a_packed_file_that_was_written_anew_is_not_put_back(tmp_path, monkeypatch):
@@ -707,10 +752,17 @@ def test_a_run_that_was_written_through_a_link_is_put_back(is_folder, tmp_path):
 FIELD_KILLED = KILLED.replace("d -= d._mean", "d.a -= d.a._mean")
 
 
-def an_hour_ago(*paths):
-    for path in paths:
-        then = path.stat().st_mtime - 3600
-        os.utime(path, (then, then))
+def an_hour_ago(path, found):
+    """Have an update of a file, and its kill, an hour earlier."""
+    data = found.read_bytes()
+    start = struct.unpack(LAYOUT, data[:HEADER])
+    plan = data[journal.START : journal.START + start[4]]
+    (begun,) = {file.begun for file in plans.unpacked(plan).files}
+    earlier = plan.replace(struct.pack("<q", begun), struct.pack("<q", begun - 3600 * 10**9))
+    found.write_bytes(with_plan(data, earlier))
+    for one in (path, found):
+        then = one.stat().st_mtime - 3600
+        os.utime(one, (then, then))
 
 
 @pytest.mark.parametrize("packed", [None, "gzip"])
@@ -720,13 +772,13 @@ def test_files_that_hdf5_marks_as_open_are_recovered_later(packed, tmp_path, mon
     program = FIELD_KILLED if packed is None else KILLED_PACKED
     process = python("-c", program, path, "finish", 3, PYTHONPATH=SEARCHED)
     assert process.returncode == -signal.SIGKILL, process.stderr
-    found = [*(tmp_path / ".x.h5.journal").iterdir()]
+    found = next(one for one in (tmp_path / ".x.h5.journal").iterdir() if "." not in one.name)
     with small(), monkeypatch.context() as patch:
         patch.setattr(recovery, "Update", stopped)  # a kill when the file was opened again
-        an_hour_ago(path, *found)
+        an_hour_ago(path, found)
         with pytest.raises(KeyboardInterrupt):
             dv.open(path)
-    an_hour_ago(path, *found)
+    an_hour_ago(path, found)
     with small(), pytest.warns(RuntimeWarning, match="the file is as"):
         d = dv.open(path)
     whole = kills.numbers()

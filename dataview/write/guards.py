@@ -83,7 +83,9 @@ class Guard:
             for journals in every.values():
                 journals.check_whole()
             self.copies = self._copies(guarded, journal)
-            files = [_seen(path, self.owner.path, self.copies.get(path, "")) for path in every]
+            begun = journal.last_written()
+            first = self.owner.path
+            files = [_seen(path, first, self.copies.get(path, ""), begun) for path in every]
             way, plan = self._plan(guarded, list(every), files)
             largest = max((self._bytes_of(block) for block in self.numbers), default=0)
             self._warn_of_room(way, guarded)
@@ -119,7 +121,8 @@ class Guard:
             try:
                 parts = self._parts(paths, size // KEPT_PART)
                 self.keeps = any(self._reads(change, paths) for change in changes)
-                plan = Plan(tuple(files), tuple(parts), self.work.order, self.keeps)
+                order, process = self.work.order, os.getpid()
+                plan = Plan(tuple(files), tuple(parts), order, self.keeps, process)
                 return FINISH, plan.packed()
             except Unwritable:
                 self.keeps = True
@@ -334,13 +337,13 @@ def _spot_of(part: Any, paths: list[str]) -> Spot | None:
     return _spot(place.source, place.where, paths)
 
 
-def _seen(path: str, first: str, copied: str) -> File:
+def _seen(path: str, first: str, copied: str, begun: int) -> File:
     """Return what tells a file from others."""
     folder, own = os.path.split(first)
     name = own if path == first else os.path.relpath(path, folder)
     found = os.stat(path)
     size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
-    return File(name, found.st_ino, size, os.path.basename(copied))
+    return File(name, found.st_ino, size, os.path.basename(copied), found.st_mtime_ns, begun)
 
 
 # --- copies --------------------------------------------------------------------------------------

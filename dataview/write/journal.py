@@ -25,7 +25,7 @@ from dataview.sources import keep_room
 from dataview.write.raw_files import checksum, pread, write_all
 
 MAGIC = b"dataview journal"
-VERSION = 3
+VERSION = 4
 
 IDLE, FINISH, UNDO, PUT_BACK = range(4)
 """What is to be done after a crash: nothing, the rest of the update, or to put back what was: the
@@ -288,6 +288,10 @@ class Journal:
             os.utime(self.handle if os.utime in os.supports_fd else self.path)
             self._written = time.monotonic()
             self._sync()
+
+    def last_written(self) -> int:
+        """Return when the journal was last written, in nanoseconds by the file system's clock."""
+        return os.fstat(self.handle).st_mtime_ns
 
     def release(self, slot: int) -> None:
         """Use a slot again, whose block is done."""

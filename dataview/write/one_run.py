@@ -75,17 +75,19 @@ class _Noted:
             journal = owner.taken()
             try:
                 owner.check_whole()
-                journal.begin_run(self._run(owner.name, file, old).packed())
+                run = self._run(owner.name, file, old, journal.last_written())
+                journal.begin_run(run.packed())
             except BaseException:
                 _give_back(owner, journal)
                 raise
             self.journal = journal
         self.old = old
 
-    def _run(self, owner: str, file: Any, old: np.ndarray) -> Run:
+    def _run(self, owner: str, file: Any, old: np.ndarray, begun: int) -> Run:
         """Return what tells where the run is, in a file that an owner of journals is or has."""
         seen, inside = os.fstat(file.fileno()), self.source.path_inside
-        return Run(owner, inside, seen.st_ino, seen.st_size, self.place, old.tobytes())
+        known = seen.st_ino, seen.st_size, seen.st_mtime_ns, begun
+        return Run(owner, inside, *known, self.place, old.tobytes())
 
     def end(self) -> None:
         """Say that the run is written: from now on a crash changes nothing."""

@@ -74,22 +74,30 @@ class Part(NamedTuple):
 class File(NamedTuple):
     """A file that is updated: its path from the folder of the first one, its number, its size.
 
-    `copy` is the name of a copy beside the journal, if it was copied as a whole.
+    `copy` is the name of a copy beside the journal, if it was copied as a whole.  `time` is when it
+    was last changed before the update, and `begun` when that began, both in nanoseconds by the
+    clock of the file system.
     """
 
     path: str
     number: int
     size: int
     copy: str = ""
+    time: int = 0
+    begun: int = 0
 
 
 class Plan(NamedTuple):
-    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes."""
+    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes.
+
+    `process` is the number of the one that began it.
+    """
 
     files: tuple[File, ...]
     parts: tuple[Part, ...]
     order: int = 0
     reads: bool = True
+    process: int = 0
 
     def packed(self) -> bytes:
         """Return the plan as bytes, or raise `Unwritable`."""
@@ -103,15 +111,13 @@ class Plan(NamedTuple):
     def _in_tuples(self) -> tuple[Any, ...]:
         """Return the plan as plain tuples, which take a third of the time to be pickled."""
         parts = [(*part[1:], *part.spot) for part in self.parts]
-        return tuple(map(tuple, self.files)), parts, self.order, self.reads
+        return tuple(map(tuple, self.files)), parts, *self[2:]
 
     @classmethod
     def _of_tuples(cls, found: Any) -> Plan:
-        files, parts, order, reads = found
+        files, parts, *others = found
         spots = [(Spot(*part[-len(Spot._fields) :]), *part[: -len(Spot._fields)]) for part in parts]
-        return cls(
-            tuple(File(*one) for one in files), tuple(Part(*one) for one in spots), order, reads
-        )
+        return cls(tuple(File(*one) for one in files), tuple(Part(*one) for one in spots), *others)
 
 
 def unpacked(data: bytes) -> Plan:
@@ -123,38 +129,41 @@ def unpacked(data: bytes) -> Plan:
         raise pickle.UnpicklingError("the journal holds something else than a plan") from error
 
 
-_RUN = struct.Struct("<QQQQHH")
+_RUN = struct.Struct("<QQQQQQHH")
 
 
 class Run(NamedTuple):
     """One run of bytes of a file that is about to be changed, which needs no other plan.
 
     `owner` is the name of the file or folder that has the journal, `inside` the path from there.
+    `time` and `begun` are as in `File`.
     """
 
     owner: str
     inside: str
     number: int
     size: int
+    time: int
+    begun: int
     place: int
     old: bytes
 
     def packed(self) -> bytes:
         """Return the run as bytes."""
         owner, inside = os.fsencode(self.owner), os.fsencode(self.inside)
-        head = self.number, self.size, self.place, len(self.old), len(owner), len(inside)
-        return b"".join((_RUN.pack(*head), owner, inside, self.old))
+        head = _RUN.pack(*self[2:-1], len(self.old), len(owner), len(inside))
+        return b"".join((head, owner, inside, self.old))
 
     @classmethod
     def unpacked(cls, data: bytes) -> Run:
         """Return the run that bytes hold."""
-        number, size, place, length, owner, inside = _RUN.unpack_from(data)
+        number, size, time, begun, place, length, owner, inside = _RUN.unpack_from(data)
         end = len(data) - length
         names = data[_RUN.size : end]
         if len(names) != owner + inside:
             raise ValueError("it holds something else than a run of bytes")
         name, path = os.fsdecode(names[:owner]), os.fsdecode(names[owner:])
-        return cls(name, path, number, size, place, data[end:])
+        return cls(name, path, number, size, time, begun, place, data[end:])
 
 
 # --- expressions ---------------------------------------------------------------------------------

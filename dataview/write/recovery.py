@@ -15,29 +15,28 @@ import numpy as np
 
 from dataview.errors import PartialWriteError
 from dataview.plan.build import select, stored
-from dataview.plan.kinds import Stored, known_dtype, known_shape, nbytes_of
+from dataview.plan.kinds import Stored, known_dtype, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import Grid, Source, is_zarr_array
 from dataview.write.changes import Change
+from dataview.write.found_files import changed_since, check_begun, check_done, check_file, copy_of
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
-    MOST_SUMMED,
     PUT_BACK,
     DamagedJournal,
     FoundJournal,
     is_running_here,
-    is_summed,
 )
 from dataview.write.journals import folder_of
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
-from dataview.write.raw_files import checksum, lock, write_all
+from dataview.write.raw_files import lock, write_all
 from dataview.write.update import Update
 
 if sys.platform != "win32":
-    import fcntl
+    pass
 
 Open = Callable[[str], Node]
 """Return the node of a file, opened to be written."""
@@ -244,9 +243,10 @@ def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
         return told
     is_inside = not os.path.relpath(path, owner).startswith(os.pardir)
     is_own = is_inside and folder_of(owner) == os.path.dirname(journal.path)
-    _check(path, File(path, run.number, run.size), journal, is_own, action == FORCE)
+    known = File(path, run.number, run.size, "", run.time, run.begun)
+    check_file(path, known, journal, is_own, action == FORCE)
     if run.place + len(run.old) > os.path.getsize(path):
-        raise _changed(path, journal)
+        raise changed_since(path, journal)
     journal.claim()
     with open(path, "r+b", buffering=0) as file:
         write_all(file.fileno(), memoryview(run.old), run.place)
@@ -320,7 +320,9 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
         own, folder = folder_of(path), os.path.dirname(journal.path)
         is_own = own == folder if not number else journal.path in map(_main, _names(own))
-        _check(path, file, journal, is_own, is_forced)
+        check_file(path, file, journal, is_own, is_forced)
+    times = [os.stat(path).st_mtime_ns for path in paths]
+    changed = [time != file.time for time, file in zip(times, plan.files, strict=True)]
     # All entries are checked before the first is used.
     entries = [
         (entry.slot, entry.block)
@@ -330,14 +332,16 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     for path, file in zip(paths, plan.files, strict=True):
         if file.copy:
             journal.claim()
-            held = _copy_of(file, journal)
+            held = copy_of(file, journal)
             with open(f"{held}.begun", "wb"):  # from now on the time of the file says nothing
                 copy(held, path, journal.syncs)
     sources = [list(_sources(open_file(path))) for path in paths]
     try:
         update = _update(plan, sources, journal)
         if not is_forced and not plan.order:
-            _check_blocks(journal, update, plan)
+            check_done(journal, update, plan)
+        if not is_forced:
+            check_begun(journal, update, plan, changed)
         journal.claim()
         work = Work(update.changes, update.grids, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
@@ -351,82 +355,6 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     finally:
         for source in itertools.chain(*sources):
             source.close()
-
-
-SLACK = 2.0
-"""A file may be so many seconds younger than its journal: a large block takes a while."""
-
-SEEN = 4
-"""So many of the blocks that are done are read, to see whether they are as they were left."""
-
-
-def _check(path: str, file: File, journal: FoundJournal, is_own: bool, is_forced: bool) -> None:
-    """Raise unless a file is the one of the journal, and the journal was made beside the file."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        found = None
-    if found is None or found.st_ino != file.number:
-        raise DamagedJournal(
-            f"the journal {journal.path} is of another file than {path} is now: that was replaced "
-            "or moved since"
-        )
-    if not is_own or file.copy != os.path.basename(file.copy):
-        raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
-    if os.path.isdir(path):
-        return
-    if file.copy:
-        _check_closed(path)
-    is_begun = bool(file.copy) and os.path.exists(f"{_copy_of(file, journal)}.begun")
-    is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
-    late = found.st_mtime - os.stat(journal.path).st_mtime
-    if not is_forced and not is_begun and (is_other or late > SLACK):
-        raise _changed(path, journal)
-
-
-def _copy_of(file: File, journal: FoundJournal) -> str:
-    """Return where the copy is that was made of a file before its update."""
-    return os.path.join(os.path.dirname(journal.path), file.copy)
-
-
-def _changed(path: str, journal: FoundJournal) -> DamagedJournal:
-    return DamagedJournal(
-        f"{path} was changed by another program after the update stopped of which the journal "
-        f"{journal.path} is; if it is the same file all the same, dv.recover(path, 'force') goes on"
-    )
-
-
-def _check_closed(path: str) -> None:
-    """Raise if HDF5 has a file open, of which it remembers parts."""
-    if sys.platform == "win32":
-        return
-    with open(path, "r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                errno.EAGAIN,
-                "the file is open, and what it held before an update that stopped is to be put "
-                "back; close the views of it first, by their _close()",
-                path,
-            ) from None
-
-
-def _check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:
-    """Raise if blocks that are done do not hold what they were left with."""
-    marks = enumerate(journal.done())
-    done = [number for number, is_done in marks if is_done and is_summed(number)]
-    for number in done[:: max(1, len(done) // SEEN)]:
-        block = update.blocks[number]
-        if plan.files[plan.parts[block.number].spot.file].copy:
-            continue
-        part = block.of(update.changes)
-        if (nbytes_of(part.target) or 0) > MOST_SUMMED:
-            continue
-        found = np.ascontiguousarray(part.source.read(part.where, {}))
-        known = journal.sum_of(number)
-        if known and checksum(found.reshape(-1).view(np.uint8)) != known:
-            raise _changed(str(part.source.path or part.source.folder), journal)
 
 
 def _sources(node: Node) -> Iterator[Source]:

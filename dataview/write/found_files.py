@@ -1,0 +1,124 @@
+"""Whether a file is the one that a journal is of, and as the update left it that stopped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from dataview.plan.kinds import nbytes_of
+from dataview.sources import NpySource
+from dataview.write.journal import MOST_SUMMED, DamagedJournal, FoundJournal, is_summed
+from dataview.write.plans import File, Plan
+from dataview.write.raw_files import checksum
+from dataview.write.update import Update
+
+if sys.platform != "win32":
+    import fcntl
+
+SLACK = 2.0
+"""A file may be so many seconds younger than its journal: a large block takes a while.
+
+It may be as much older than the beginning of its update: its file system may have another clock.
+"""
+
+SEEN = 4
+"""So many of the blocks that are done are read, to see whether they are as they were left."""
+
+
+def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_forced: bool) -> None:
+    """Raise unless a file is the one of the journal, and the journal was made beside the file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        found = None
+    if found is None or found.st_ino != file.number:
+        raise DamagedJournal(
+            f"the journal {journal.path} is of another file than {path} is now: that was replaced "
+            "or moved since"
+        )
+    if not is_own or file.copy != os.path.basename(file.copy):
+        raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
+    if os.path.isdir(path):
+        return
+    if file.copy:
+        _check_closed(path)
+    is_begun = bool(file.copy) and os.path.exists(f"{copy_of(file, journal)}.begun")
+    is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
+    if not is_forced and not is_begun and (is_other or not _may_be_left(found, file, journal)):
+        raise changed_since(path, journal)
+
+
+def _may_be_left(found: os.stat_result, file: File, journal: FoundJournal) -> bool:
+    """Whether a file may be as the update left it, by the time at which it was last changed."""
+    if found.st_mtime_ns == file.time:
+        return True
+    return file.begun / 1e9 - SLACK <= found.st_mtime <= journal.last_written() / 1e9 + SLACK
+
+
+def copy_of(file: File, journal: FoundJournal) -> str:
+    """Return where the copy is that was made of a file before its update."""
+    return os.path.join(os.path.dirname(journal.path), file.copy)
+
+
+def changed_since(path: str, journal: FoundJournal) -> DamagedJournal:
+    return DamagedJournal(
+        f"{path} was changed by another program after the update stopped of which the journal "
+        f"{journal.path} is; if it is the same file all the same, dv.recover(path, 'force') goes on"
+    )
+
+
+def _check_closed(path: str) -> None:
+    """Raise if HDF5 has a file open, of which it remembers parts."""
+    if sys.platform == "win32":
+        return
+    with open(path, "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EAGAIN,
+                "the file is open, and what it held before an update that stopped is to be put "
+                "back; close the views of it first, by their _close()",
+                path,
+            ) from None
+
+
+def check_done(journal: FoundJournal, update: Update, plan: Plan) -> None:
+    """Raise if blocks that are done do not hold what they were left with."""
+    marks = enumerate(journal.done())
+    done = [number for number, is_done in marks if is_done and is_summed(number)]
+    for number in done[:: max(1, len(done) // SEEN)]:
+        block = update.blocks[number]
+        if plan.files[plan.parts[block.number].spot.file].copy:
+            continue
+        part = block.of(update.changes)
+        if (nbytes_of(part.target) or 0) > MOST_SUMMED:
+            continue
+        found = np.ascontiguousarray(part.source.read(part.where, {}))
+        known = journal.sum_of(number)
+        if known and checksum(found.reshape(-1).view(np.uint8)) != known:
+            raise changed_since(str(part.source.path or part.source.folder), journal)
+
+
+def check_begun(journal: FoundJournal, update: Update, plan: Plan, changed: Sequence[bool]) -> None:
+    """Raise if a file was changed of which no block was: a copy of it was put in its place.
+
+    It would be as before the update, which who put it there may repeat.  Libraries change files
+    when they open them, and a recovery changes blocks, so that both may have done it.
+    """
+    if plan.process != journal.header.process or any(journal.done()):
+        return
+    begun = set()
+    for entry in journal.entries():
+        block = update.blocks[entry.block]
+        part = block.of(update.changes)
+        if np.ascontiguousarray(part.source.read(part.where, {})).tobytes() != entry.data:
+            begun.add(plan.parts[block.number].spot.file)
+    for change, one in zip(update.changes, plan.parts, strict=True):
+        number, source = one.spot.file, change.source.root
+        if changed[number] and number not in begun and isinstance(source, NpySource):
+            raise changed_since(str(source.path), journal)
