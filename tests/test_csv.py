@@ -748,6 +748,15 @@ def test_threads_pickles_and_workers_read_it(tmp_path):
     assert sorted(np.concatenate([np.asarray(one) for one in found]).tolist()) == list(range(5000))
 
 
+def test_a_column_of_texts_is_looked_at_in_the_first_parse(tmp_path, monkeypatch):
+    path = written(tmp_path, "a,b\n" + "".join(f"x{n % 7},{n}\n" for n in range(5000)))
+    parse = mock.Mock(side_effect=csv_arrow._read)
+    monkeypatch.setattr(csv_arrow, "_read", parse)
+    with dv.open(path) as d:
+        assert d.a.dtype == object
+        assert parse.call_count == 1
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_a_pickle_holds_no_index_which_is_found_again(tmp_path, monkeypatch, name):
     text = table(20_000).encode()

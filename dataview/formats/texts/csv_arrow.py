@@ -69,17 +69,21 @@ def seen_in(
     unclear = []
     is_plain = not _has_other_numbers(raw) and not _has_quoted(raw, dialect)
     for number in asked:
+        column = table[str(number)]
+        own: int | None
         if number in texts:
-            own: int | None = cells.MISSING if table[str(number)].null_count else 0
+            own = cells.MISSING if column.null_count else 0
+        elif column.type == arrow.string():
+            own = _seen_in_texts(column, dialect, dates)
         else:
-            own = _seen(arrow, table[str(number)], dates) if is_plain else None
+            own = _seen(arrow, column, dates) if is_plain else None
         if own is None:
             unclear.append(number)
             continue
         found[number] |= own
         kind = cells.kind_of(own)
-        if number < kept and number not in texts and kind.dtype != cells.OBJECT:
-            parsed[number] = _column(table[str(number)], Field(kind), dialect)
+        if number < kept and column.type != arrow.string() and kind.dtype != cells.OBJECT:
+            parsed[number] = _column(column, Field(kind), dialect)
     if unclear:
         table = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
         for number in unclear:
@@ -179,6 +183,14 @@ def _seen(arrow: Any, column: Any, dates: bool) -> int | None:
     if arrow.types.is_binary(kind):
         raise NotTaken("texts that are not UTF-8")
     return None
+
+
+def _seen_in_texts(column: Any, dialect: Dialect, dates: bool) -> int:
+    """Return what is seen in a column of texts, of which the first ones may say enough."""
+    found = cells.seen_in(_cells(column[:FEW], dialect), dialect, dates)
+    if found & cells.TEXT:
+        return found | (cells.MISSING if column.null_count else 0)
+    return cells.seen_in(_cells(column, dialect), dialect, dates)
 
 
 def _has_other_numbers(raw: bytes) -> bool:
