@@ -158,6 +158,14 @@ def test_what_is_in_an_index_is_saved_with_its_labels(index):
         assert saved.target._codes()._labels()().tolist() == ["A", "B", "C"]
 
 
+def test_the_first_row_of_an_index_has_names_though_two_are_the_same(tmp_path):
+    path = tmp_path / "index.csv"
+    path.write_text("filename,label,label\na.txt,x,y\nb.txt,u,\n")
+    d = dv.open(path, get="text")
+    assert d.filename().tolist() == ["a.txt", "b.txt"]
+    assert d.labels().tolist() == [["x", "y"], ["u", None]]
+
+
 def test_names_are_texts_as_they_are_written(tmp_path):
     written(tmp_path, "007", b"bond")
     path = written(tmp_path, "index.tsv", "filename\tsize\n007\t1\n")

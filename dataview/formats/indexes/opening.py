@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import os
@@ -246,7 +247,7 @@ def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
         table = _folder(given, how.reach)
     else:
         way = how.way if is_url(source) else {}
-        table = opened(source, "r", **_table_options(source, how), **way)
+        table = _named(opened(source, "r", **_table_options(source, how), **way), source, how, way)
         prefix = prefix if prefix is not None else _prefix_beside(given, folder, how.reach)
     within = None if prefix is not None or is_url(folder) else folder
     return given, table, Addresses(folder if prefix is None else prefix, within, params, how.reach)
@@ -266,6 +267,20 @@ def _in_parts(path: str, how: _How) -> Node:
         return table
     first, step = partition
     return keyed(to_be_divided(table), slice(first, None, step))
+
+
+def _named(table: Node, path: str, how: _How, way: Mapping[str, Any]) -> Node:
+    """Return the table of an index, whose first row has names if the name of that column is there.
+
+    A first row of texts of which two are the same, as two labels may be, is else taken for data.
+    """
+    options = _table_options(path, how)
+    if how.filename in table.fields or "types" not in options or "header" in options:
+        return table
+    with contextlib.suppress(ValueError):
+        again = opened(path, "r", **options, **way, header=0)
+        return again if how.filename in again.fields else table
+    return table
 
 
 def _table_options(path: str, how: _How) -> dict[str, Any]:
