@@ -135,6 +135,18 @@ def test_numbered_files_may_be_several_things_and_the_error_names_them(tmp_path)
     assert dv.open(folder, layout="fields")._fields() == tuple(f"part-0000{n}" for n in range(4))
 
 
+def test_numbered_texts_may_be_lines_in_parts_or_a_row_each(tmp_path):
+    for number in range(3):
+        (tmp_path / f"part-{number}.txt").write_text(f"a{number}\nb{number}\n")
+    with pytest.raises(ValueError, match=r"may be two things: layout='parts' .*layout='files'"):
+        dv.open(tmp_path)
+    assert dv.open(tmp_path, layout="files").text[1]() == "a1\nb1\n"
+    lines = dv.open(tmp_path, layout="parts")
+    assert [str(line()) for line in lines] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    np.save(tmp_path / "part-0.npy", np.zeros(2))  # texts beside other files are of these
+    assert dv.open(tmp_path)._fields()
+
+
 @pytest.mark.parametrize("names", [["x", "y"], ["x1"], ["x1", "y1"], ["x", "x1"]])
 def test_files_with_names_of_their_own_are_fields(tmp_path, names):
     for name in names:
@@ -910,13 +922,57 @@ def test_a_stream_of_unknown_length_ends_with_a_short_batch(tmp_path):
         assert [len(batch()) for batch in loader] == [4, 4, 4, 1]
     in_parts = d._loader(4, sampler="part-linear")
     assert [len(batch()) for batch in in_parts] == [4, 4, 4, 1]
-    with pytest.raises(TypeError, match=r"takes no sampler=; .*manifest=True"):
-        d._loader(4, sampler="part-permutation-permutation")
+    with pytest.raises(TypeError, match=r"takes no sampler=, .*manifest=True"):
+        d._loader(4, sampler="permutation")
     assert [len(batch()) for batch in d._minibatches(4)] == [4, 4, 4, 1]
     with pytest.raises(TypeError, match="length is unknown"):
         len(d)
     assert [str(row()) for row in d] == [f"line {n}" for n in range(13)]
     assert [str(row()) for row in pickle.loads(pickle.dumps(d))][-1] == "line 12"
+
+
+@pytest.mark.parametrize("sampler", ["part-linear-permutation", "part-permutation-permutation"])
+def test_rows_of_a_stream_come_in_the_order_of_samplers_of_parts(sampler, tmp_path, openings):
+    folder = put_csv(tmp_path / "c", [0, 5, 5, 12, 19])
+    d = dv.open(folder, layout="parts")
+    loader = d._loader(4, sampler=sampler, seed=1)
+    found = [[batch.a().tolist() for batch in loader] for _ in range(2)]
+    assert found[0] != found[1]
+    assert openings.counts() == [2] * 4  # the first one was kept open since it told the columns
+    batches = d._minibatches(4, sampler=sampler, seed=1)
+    assert [batch.a().tolist() for batch in batches] == found[0]
+    even = d._filter(lambda row: row.a() % 2 == 0)._map(lambda row: row.a() * 10)
+    rows = [10 * n for batch in found[0] for n in batch if n % 2 == 0]
+    shared = even._loader(2, sampler=sampler, seed=1, shard=(1, 2))
+    assert [n for batch in shared for n in batch().tolist()] == rows[1::2]
+    next(iter(loader))
+    state = loader.state_dict()
+    again = dv.open(folder, layout="parts")._loader(4, sampler=sampler, seed=1)
+    again.load_state_dict(state)
+    assert [batch.a().tolist() for batch in again] == [batch.a().tolist() for batch in loader]
+    with pytest.raises(ValueError, match="sampler"):
+        d._loader(4, seed=1).load_state_dict(state)
+    counted = dv.open(folder, layout="parts", manifest=True)._loader(4, sampler=sampler, seed=1)
+    assert [[batch.a().tolist() for batch in counted] for _ in range(2)] == found
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda d: d[:5],
+        lambda d: d._shuffled(1, pool=3),
+        lambda d: d._repeat(2),
+        lambda d: d._map_batches(lambda batch: batch.a(), batch_size=3),
+        lambda d: dv.View(lambda: iter(range(3))),
+    ],
+)
+def test_what_depends_on_the_order_of_parts_has_no_other_one(step, tmp_path):
+    d = dv.open(put_csv(tmp_path / "c", [0, 5, 13]), layout="parts")
+    d = step(d)
+    with pytest.raises(TypeError, match="all rows of a folder of parts, one by one"):
+        d._loader(4, sampler="part-linear-permutation")
+    with pytest.raises(TypeError, match="all rows of a folder of parts, one by one"):
+        d._minibatches(4, sampler="part-linear-permutation")
 
 
 def test_steps_of_a_stream_of_parts(tmp_path):

@@ -52,7 +52,7 @@ def grouped(
     """Return the view of the minibatches of a node's rows."""
     drawn = at_epoch(node, epoch) if epoch else node
     if isinstance(drawn, Stream):
-        return of_stream(drawn, batch_size, tail, sampler, num_samples, num_batches)
+        return of_stream(drawn, batch_size, tail, sampler, seed, epoch, num_samples, num_batches)
     count = count_rows(node, "_minibatches")
     chosen = samplers.sampler_of(sampler, node.fields, batch_size, tail)
     chosen = chosen if epoch else chosen.limited(num_samples, num_batches)

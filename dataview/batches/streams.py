@@ -8,8 +8,8 @@ from typing import Any
 
 from dataview.batches.dealing import Dealing
 from dataview.batches.padding import marked
-from dataview.errors import StreamError
 from dataview.plan.node import Node
+from dataview.samplers import sampler_of, stream_by
 from dataview.samples import DerivedSamples, Stream, stacked
 
 
@@ -50,12 +50,14 @@ def of_stream(
     size: int | None,
     tail: str,
     sampler: Any,
+    seed: Any,
+    epoch: int,
     num_samples: int | None,
     num_batches: int | None,
 ) -> Node:
     """Return the stream of the batches of a stream."""
-    if sampler != "linear":
-        raise StreamError("a stream is visited in order; shuffle it by _shuffled(seed, pool=...)")
+    chosen = sampler_of(sampler, node.fields, size, tail)
+    node = stream_by(node, chosen, seed, epoch)
     if size is None:
         raise ValueError("a stream needs a batch size")
     limits = [num_samples, None if num_batches is None else num_batches * size]

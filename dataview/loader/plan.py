@@ -76,7 +76,7 @@ def plan_for(
         "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
         "length": count,
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
-        "sampler": names or ["stream"],
+        "sampler": names or _order_of_stream(options.sampler),
     }
     output = Output(form, like, viewed_with, options.device, delivery)
     endless = count is not None and is_endless(count)
@@ -103,6 +103,12 @@ def _dtype_of(node: Node) -> Any:
     return None if node.dtype is None else str(node.dtype)
 
 
+def _order_of_stream(sampler: Any) -> list[Any]:
+    """Return what distinguishes the order of a stream from others."""
+    chosen = samplers.sampler_of(sampler)
+    return ["stream"] if chosen.name.endswith("linear") else ["stream", *_signature(chosen)]
+
+
 def _signature(sampler: samplers.Sampler) -> list[Any]:
     """Return what distinguishes a sampler, as plain data; functions by their names alone."""
     options = {
@@ -113,15 +119,11 @@ def _signature(sampler: samplers.Sampler) -> list[Any]:
 
 
 def _stream_dealer(node: Stream, options: LoaderOptions) -> StreamDealer:
-    if not isinstance(options.sampler, str) or options.sampler not in ("linear", "part-linear"):
-        raise StreamError(
-            "a stream comes in its own order, so it takes no sampler=; pool= shuffles it, and "
-            "dv.open(folder, layout='parts', manifest=True) counts the rows of parts, of which "
-            "samplers then choose"
-        )
+    sampler = samplers.sampler_of(options.sampler, node.fields, options.batch_size, options.tail)
+    samplers.stream_by(node, sampler, options.seed, 0)
     if options.straddle:
         raise StreamError("the batches of a stream end with it: leave straddle= out")
-    return StreamDealer(node, _dealing(options), options.pool, options.seed)
+    return StreamDealer(node, sampler, _dealing(options), options.pool, options.seed)
 
 
 def _samplers(node: Node, count: int, options: LoaderOptions) -> dict[str, samplers.Sampler]:

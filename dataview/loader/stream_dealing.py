@@ -16,6 +16,7 @@ import numpy as np
 from dataview.batches import Dealing
 from dataview.errors import StreamError
 from dataview.loader.dealing import BatchStep, Cursor, Task
+from dataview.samplers import Sampler, stream_by
 from dataview.samples import Row, Stream, at_epoch, pool_of, within_pool
 
 Sample: TypeAlias = tuple[int, int, Row]
@@ -25,8 +26,10 @@ Sample: TypeAlias = tuple[int, int, Row]
 class StreamDealer:
     """The steps of one rank through the epochs of a stream."""
 
-    def __init__(self, node: Stream, dealing: Dealing, pool: Any, seed: Any) -> None:
-        self.node = node
+    def __init__(
+        self, node: Stream, sampler: Sampler, dealing: Dealing, pool: Any, seed: Any
+    ) -> None:
+        self.node, self.sampler = node, sampler
         self.dealing = dealing
         self.pool = None if pool is None else pool_of(pool)
         self.seed = seed
@@ -134,8 +137,8 @@ class StreamDealer:
 
     def _begin(self, epoch: int) -> Iterator[Sample]:
         """Return the samples of an epoch, numbered."""
-        samples = at_epoch(self.node, epoch).samples
-        arriving: Iterator[tuple[int, Row]] = enumerate(samples.rows())
+        drawn = stream_by(at_epoch(self.node, epoch), self.sampler, self.seed, epoch)
+        arriving: Iterator[tuple[int, Row]] = enumerate(drawn.samples.rows())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])

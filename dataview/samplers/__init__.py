@@ -24,6 +24,7 @@ from dataview.samplers.parts import Mix as mix
 from dataview.samplers.parts import PartLinear as part_linear
 from dataview.samplers.parts import PartLinearPermutation as part_linear_permutation
 from dataview.samplers.parts import PartPermutationPermutation as part_permutation_permutation
+from dataview.samplers.parts import stream_by
 from dataview.samplers.protocol import (
     Cuts,
     Data,
@@ -69,7 +70,7 @@ __all__ = [
     "ordered", "part_linear", "part_linear_permutation", "part_permutation_permutation",
     "permutation", "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length",
     "sampler_of",
-    "samples_of_epoch", "saved_order", "shuffled", "sorted_by", "split", "subset",
+    "samples_of_epoch", "saved_order", "shuffled", "sorted_by", "split", "stream_by", "subset",
     "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dataview.errors import StreamError
 from dataview.index import Permutation
 from dataview.samplers.labelled import dealt
-from dataview.samplers.protocol import Data, Function, Key, Sampler
-from dataview.samplers.simple import checked_weights, same
+from dataview.samplers.protocol import Data, Function, Key, Sampler, Seed
+from dataview.samplers.simple import Linear, checked_weights, same
+from dataview.samples import Stream, visited
 
 
 class PartLinear(Sampler):
@@ -35,7 +37,7 @@ class PartLinearPermutation(Sampler):
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
         _tell(data, None)
-        return _by_parts(data, np.arange(len(data.parts)), key)
+        return _by_parts(data, Visits(key))
 
 
 class PartPermutationPermutation(Sampler):
@@ -46,10 +48,26 @@ class PartPermutationPermutation(Sampler):
 
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
-        count = len(data.parts)
-        order = Permutation(count, *key, "parts").block(0, count)
-        _tell(data, order)
-        return _by_parts(data, order, key)
+        visits = Visits(key, permutes_parts=True)
+        _tell(data, visits.parts(len(data.parts)))
+        return _by_parts(data, visits)
+
+
+class Visits(NamedTuple):
+    """In which order parts are visited, and the rows of each, which are permuted."""
+
+    key: Key
+    permutes_parts: bool = False
+
+    def parts(self, count: int) -> np.ndarray:
+        """Return the numbers of so many parts in their order."""
+        if not self.permutes_parts:
+            return np.arange(count)
+        return Permutation(count, *self.key, "parts").block(0, count)
+
+    def rows(self, part: int, count: int) -> Permutation:
+        """Return the order of the rows of a part that has so many."""
+        return Permutation(count, *self.key, "rows", part)
 
 
 def _tell(data: Data, order: np.ndarray | None) -> None:
@@ -61,8 +79,9 @@ def _tell(data: Data, order: np.ndarray | None) -> None:
         data.visits(order)
 
 
-def _by_parts(data: Data, order: np.ndarray, key: Key) -> Function:
+def _by_parts(data: Data, visits: Visits) -> Function:
     """Return the function to the rows of the parts in this order, each part permuted."""
+    order = visits.parts(len(data.parts))
     lengths = np.asarray(data.parts, np.intp)
     firsts = np.cumsum(lengths) - lengths
     reached = np.cumsum(lengths[order])
@@ -74,10 +93,30 @@ def _by_parts(data: Data, order: np.ndarray, key: Key) -> Function:
             part, here = int(order[number]), numbers == number
             length = int(lengths[part])
             within = positions[here] - (reached[number] - length)
-            found[here] = firsts[part] + Permutation(length, *key, "rows", part)(within)
+            found[here] = firsts[part] + visits.rows(part, length)(within)
         return found
 
     return rows
+
+
+def stream_by(node: Stream, sampler: Sampler, seed: Seed, epoch: int) -> Stream:
+    """Return a stream in the order of a sampler, or raise if it cannot have that order.
+
+    Of parts that are not counted it is the one that they would have if they were.
+    """
+    if isinstance(sampler, PartLinear) or (isinstance(sampler, Linear) and sampler.label is None):
+        return node
+    if isinstance(sampler, (PartLinearPermutation, PartPermutationPermutation)):
+        is_both = isinstance(sampler, PartPermutationPermutation)
+        found = visited(node, Visits(sampler.key(seed, epoch), is_both))
+        if found is not None:
+            return found
+    raise StreamError(
+        "a stream comes in its own order: it takes no sampler=, but for the samplers of parts, if "
+        "it has all rows of a folder of parts, one by one; shuffle it by _shuffled(seed, pool=...) "
+        "or a loader's pool=; dv.open(folder, layout='parts', manifest=True) counts the rows of "
+        "parts, of which samplers then choose"
+    )
 
 
 # --- mixtures --------------------------------------------------------------------------------

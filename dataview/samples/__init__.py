@@ -44,6 +44,7 @@ from dataview.samples.streams import (
     samples_of,
     shuffled_stream,
     side_by_side,
+    visited,
 )
 
 __all__ = [
@@ -110,6 +111,7 @@ __all__ = [
     "stacked",
     "statistic",
     "together",
+    "visited",
     "with_lengths",
     "with_part",
     "within_pool",

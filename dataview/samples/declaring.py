@@ -117,6 +117,7 @@ class _FittedSamples(DerivedSamples):
     """The samples of a stream, each made to be as declared."""
 
     __slots__ = ("spec",)
+    is_each = True
 
     def __init__(self, samples: Samples, spec: Spec) -> None:
         super().__init__(samples)

@@ -42,6 +42,12 @@ class Samples(Part):
 
     finite: Any
     restarts: Any
+    is_each: Any = False
+    """Whether each is made of one sample of another stream, whose order they have."""
+
+    def visited(self, order: Any) -> Samples | None:
+        """Return the same samples in another order of parts, None of those that are in no parts."""
+        return None
 
     @property
     def endless(self) -> bool:
@@ -110,6 +116,7 @@ class FieldSamples(DerivedSamples):
     """One field of every sample of a stream."""
 
     __slots__ = ("name",)
+    is_each = True
 
     def __init__(self, samples: Samples, name: str) -> None:
         super().__init__(samples)
@@ -147,6 +154,7 @@ class ArrangedSamples(DerivedSamples):
     """The samples of a stream, the fields of each chosen or named as `step` does it."""
 
     __slots__ = ("step",)
+    is_each = True
 
     def __init__(self, samples: Samples, step: Callable[[Node], Node]) -> None:
         super().__init__(samples)
@@ -186,6 +194,7 @@ class LikeSamples(DerivedSamples):
     """The samples of a stream, of which the parts that differ in length have the same dtype."""
 
     __slots__ = ("like",)
+    is_each = True
 
     def __init__(self, samples: Samples, like: Node) -> None:
         super().__init__(samples)
@@ -223,6 +232,7 @@ class ComputedSamples(Samples):
 
     __slots__ = ("expression",)
     parts = ("expression",)
+    is_each = True
 
     def __init__(self, expression: Node) -> None:
         self.expression = expression

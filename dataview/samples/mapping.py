@@ -249,6 +249,11 @@ class _MappedSamples(DerivedSamples):
         self.step = made
         self.like = like
 
+    @property
+    def is_each(self) -> bool:
+        """Whether each sample is made of one: of a batch the samples depend on each other."""
+        return self.step.batch is None
+
     def iterate(self) -> Iterator[Node]:
         """Return what is made of each sample; maps that follow each other share one loop."""
         if self.step.batch is not None:

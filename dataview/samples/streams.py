@@ -20,12 +20,12 @@ from dataview.plan.build import at_path, field, record, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.gaps import masks_in, present_in, present_or_all, tell_masks, told
 from dataview.plan.guards import endless
-from dataview.plan.kinds import Extents, Lifted, Record, Sampled, known_shape, members
+from dataview.plan.kinds import Extents, Lifted, Record, Reduction, Sampled, known_shape, members
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import check_bound
-from dataview.plan.walk import below
+from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import (
     Row,
     RowViews,
@@ -328,6 +328,7 @@ class FilteredSamples(Samples):
 
     __slots__ = ("finite", "kept", "node", "restarts", "test")
     parts = ("node", "kept")
+    is_each = True
 
     def __init__(self, node: Node, test: _Test) -> None:
         self.node = node
@@ -372,6 +373,32 @@ def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) 
             "_shuffled(seed, pool=1000), or pool='64MB'"
         )
     return Stream(ShuffledSamples(node.samples, pool_of(size), key), node.sample)
+
+
+def visited(node: Stream, order: Any) -> Stream | None:
+    """Return a stream whose parts, and rows in them, come in another order.
+
+    None is for a stream that has no parts, or those of several others, or whose samples depend on
+    which come before them.  Statistics that are computed with stay as they are.
+    """
+
+    def into(part: Any) -> list[Any]:
+        return [] if isinstance(part, Reduction) else part.held()
+
+    found = [part for part in below([node], into) if isinstance(part, Samples)]
+    parts = [part for part in found if not part.is_each]
+    other = parts[0].visited(order) if len(parts) == 1 else None
+    if other is None:
+        return None
+
+    def change(part: Any, old: Any) -> Any:
+        if old is parts[0]:
+            return other
+        is_new = part is not old and isinstance(part, FilteredSamples)
+        return part.replaced(kept=None) if is_new else part  # which had the numbers of that order
+
+    made: Stream = rebuilt([node], change, into)[0]
+    return made
 
 
 def arranged(node: Node, step: Callable[[Node], Node]) -> Node:

@@ -35,6 +35,7 @@ from dataview.formats.media.rows import (
     node_of_rows,
     rows_of,
 )
+from dataview.formats.parts import is_numbered
 from dataview.formats.tables import TABLE_SUFFIXES, has_tables
 from dataview.formats.texts.csv import CSV_SUFFIXES
 from dataview.formats.texts.folders import has_parts
@@ -128,7 +129,19 @@ def media_in(path: str) -> Callable[..., Node] | None:
     )
     if is_of_arrays or not found.counts() or _is_of_tables(path, found):
         return None
+    if [*found.names] == [""] and [*found.names[""]] == [".txt"] and not found.others:
+        _check_texts(path, found.names[""][".txt"])
     return functools.partial(_opened, found)
+
+
+def _check_texts(folder: str, names: Sequence[str]) -> None:
+    """Raise if texts may be parts, whose lines follow one another, as well as a row each."""
+    if is_numbered(names):
+        raise ValueError(
+            f"{folder} has texts whose names differ by numbers alone, which may be two things: "
+            "layout='parts' opens them as parts of one text, whose lines follow one another, "
+            "layout='files' as texts of which each is a row"
+        )
 
 
 def _is_of_tables(path: str, found: Found) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any
 
@@ -28,10 +28,10 @@ class PartSamples(ClosableSamples):
     """The rows of parts, of which no more are in memory than the one read and the one behind it.
 
     All have the columns of the part `model`, and its `labels`.  `first` is the first part, if that
-    was opened.
+    was opened.  `order` says in which order parts and the rows of each come, None for their own.
     """
 
-    __slots__ = ("asked", "fact", "first", "how", "labels", "listing", "model")
+    __slots__ = ("asked", "fact", "first", "how", "labels", "listing", "model", "order")
     finite = True
     restarts = True
 
@@ -43,21 +43,31 @@ class PartSamples(ClosableSamples):
         fact: Fact,
         labels: Labels,
         first: Node | None = None,
+        order: Any = None,
     ) -> None:
         super().__init__(how.opening)
         self.how, self.listing, self.model, self.fact = how, listing, model, fact
-        self.labels, self.first = labels, first
+        self.labels, self.order = labels, order
+        self.first = [] if first is None else [first]
         self.asked: set[Name] = set()
         """The columns that the latest pass was asked for."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartSamples, (self.how, self.listing, self.model, self.fact, self.labels)
+        facts = self.how, self.listing, self.model, self.fact, self.labels
+        return PartSamples, (*facts, None, self.order)
+
+    def visited(self, order: Any) -> PartSamples:
+        """Return the rows of the same parts in another order, with what is known of them."""
+        other = PartSamples(self.how, self.listing, self.model, self.fact, self.labels, None, order)
+        other.first, other.asked, other._passes = self.first, self.asked, self._passes
+        return other
 
     def passing(self) -> Generator[Row, None, None]:
         """Return the rows of one part after the other."""
         likely, asked = self.asked, set[Name]()
         self.asked = asked
-        files = range(len(self.listing.files))
+        count = len(self.listing.files)
+        files = range(count) if self.order is None else self.order.parts(count).tolist()
         calls = [partial(self.loaded, number, asked, likely) for number in files]
         largest = max((file.size for file in self.listing.files), default=0)
         is_roomy = 2 * largest <= self.how.kept_bytes
@@ -67,12 +77,18 @@ class PartSamples(ClosableSamples):
             if part is None:
                 continue
             table, node = part
-            for number in range(table.these.rows[1]):
-                yield Row(node, number)
+            yield from map(partial(Row, node), self._rows(files[place], table.these.rows[1]))
             wanted = asked or likely
             is_read = wanted and table.are_there(1, wanted)
             if is_read or place >= MOST_UNREAD:  # else its rows are still to be read
                 table.parts[1][0].let_go()
+
+    def _rows(self, part: int, count: int) -> Iterable[int]:
+        """Return the numbers of the rows of a part in their order."""
+        if self.order is None:
+            return range(count)
+        numbers: list[int] = self.order.rows(part, count).block(0, count).tolist()
+        return numbers
 
     def loaded(
         self, number: int, asked: set[Name], likely: set[Name]
@@ -84,7 +100,7 @@ class PartSamples(ClosableSamples):
         """
         self.how.opening.check()
         path = self.listing.path(number)
-        first, self.first = (self.first, None) if not number else (None, self.first)
+        first = self.first.pop() if self.first and not number else None
         node, fact = opened_part(self.how, path) if first is None else (first, self.fact)
         if node is None or not fact[0]:  # text without rows does not say what its columns are
             return None
