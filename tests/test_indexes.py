@@ -26,7 +26,7 @@ from dataview.samples import pairings_in
 from dataview.sources import Source
 from dataview.view.face import node_of
 from oracle import assert_same
-from servers import serving
+from servers import serving, status
 
 LABELS = "A A BA B A A B B ABC A A A BA AB B A B A A A".split()
 """The labels of the rows of torch-dataset's own index."""
@@ -905,6 +905,20 @@ def test_an_item_elsewhere_that_cannot_be_got_is_one_of_several(server, tmp_path
     for read in (lambda: d.item(), lambda: list(d._loader(8))):
         with pytest.raises(FileNotFoundError, match=r"sample 3.*/3, row 3 of .*i\.csv"):
             read()
+
+
+@pytest.mark.parametrize("get", ["text", "bytes", None])
+def test_an_item_that_fails_does_not_have_the_others_got_twice(server, tmp_path, get):
+    server.files |= {f"/{number}.txt": b"%d" % number for number in range(5)}
+    server.faults["/3.txt"] = status(500)
+    path = written(tmp_path, "i.csv", "filename\n" + "".join(f"{n}.txt\n" for n in range(5)))
+    how = {"prefix": server.url, "deadline": 0, "processor": lambda item: int(np.asarray(item))}
+    d = dv.open(path, get=get, **how)
+    server.asked.clear()
+    loader = d._loader(5, on_error="skip")
+    assert next(loader).item().tolist() == [0, 1, 2, 4]
+    assert [one.row for one in loader.errors] == [3]
+    assert sorted(server.paths()) == [f"/{number}.txt" for number in range(5)]
 
 
 def test_options_of_file_systems_are_those_of_the_items_too(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ A getter returns None where there is nothing: no such file, or no byte at the of
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import inspect
@@ -83,9 +82,9 @@ def _read(place: Place, span: tuple[int, int] | None) -> bytes:
         return found
 
 
-def contents(places: Sequence[Place]) -> list[bytes | None]:
-    """Return the bytes at some places; those of one URL are asked for together."""
-    found: list[bytes | None] = [None] * len(places)
+def contents(places: Sequence[Place]) -> list[bytes | Exception | None]:
+    """Return the bytes at some places, or the error of each; of one URL they are asked together."""
+    found: list[bytes | Exception | None] = [None] * len(places)
     together: dict[str, list[int]] = {}
     alone: list[list[int]] = []
     for number, (url, offset, length, _) in enumerate(places):
@@ -96,19 +95,28 @@ def contents(places: Sequence[Place]) -> list[bytes | None]:
             alone.append([number])
 
     def put(numbers: list[int]) -> None:
-        if len(numbers) == 1:
-            found[numbers[0]] = content(places[numbers[0]])
-            return
-        spans: Any = [places[number][1:3] for number in numbers]
-        with contextlib.suppress(FileNotFoundError):
-            parts = read_up_to(places[numbers[0]].elsewhere(), spans)
-            for number, part in zip(numbers, parts, strict=True):
-                found[number] = part or None
+        try:
+            parts = _near_each_other([places[number] for number in numbers])
+        except Exception as error:
+            parts = [error] * len(numbers)
+        for number, part in zip(numbers, parts, strict=True):
+            found[number] = part
 
     at_once(put, [*together.values()], is_far=True)
     is_far = any(is_url(places[number].url) for number, *_ in alone)
     at_once(put, alone, is_far)
     return found
+
+
+def _near_each_other(places: Sequence[Place]) -> list[Any]:
+    """Return the bytes at several places of one URL, or at a single place of any kind."""
+    if len(places) == 1:
+        return [content(places[0])]
+    spans: Any = [place[1:3] for place in places]
+    try:
+        return [part or None for part in read_up_to(places[0].elsewhere(), spans)]
+    except FileNotFoundError:
+        return [None] * len(places)
 
 
 def at_once(work: Callable[[Any], Any], items: Sequence[Any], is_far: bool) -> list[Any]:
@@ -121,7 +129,13 @@ def at_once(work: Callable[[Any], Any], items: Sequence[Any], is_far: bool) -> l
 
 def opened(place: Place) -> io.BytesIO:
     """Return the bytes at a place as a file, for a decoder."""
-    found = content(place)
+    return as_file(place, content(place))
+
+
+def as_file(place: Place, found: bytes | Exception | None) -> io.BytesIO:
+    """Return as a file the bytes that were found at a place, or raise what was found instead."""
+    if isinstance(found, Exception):
+        raise found
     if found is None:
         raise nothing_at(str(place))
     return io.BytesIO(found)
@@ -141,7 +155,9 @@ def text(place: Place) -> str | None:
     return _text_in(place, content(place))
 
 
-def _text_in(place: Place, found: bytes | None) -> str | None:
+def _text_in(place: Place, found: bytes | Exception | None) -> str | None:
+    if isinstance(found, Exception):
+        raise found
     try:
         return None if found is None else found.decode()
     except UnicodeDecodeError as error:
@@ -153,21 +169,21 @@ def _text_in(place: Place, found: bytes | None) -> str | None:
 
 def got_together(get: Get, places: Sequence[Place]) -> list[Any]:
     """Return what a getter of this room returns for some places, or the error of each of them."""
+    if get is content:
+        return contents(places)
+    if get is text:
+        pairs = list(zip(places, contents(places), strict=True))
+        return at_once(lambda pair: _or_error(_text_in, *pair), pairs, is_far=False)
+    is_far = any(is_url(place.url) for place in places)
+    return at_once(functools.partial(_or_error, get), places, is_far)
 
-    def attempt(number: int) -> Any:
-        try:
-            return get(places[number]) if raw is None else _text_in(places[number], raw[number])
-        except Exception as error:
-            return error
 
-    raw: list[bytes | None] | None = None
-    if get in (content, text):
-        with contextlib.suppress(Exception):  # each tells its own
-            raw = contents(places)
-    if raw is not None and get is content:
-        return raw
-    is_far = raw is None and any(is_url(place.url) for place in places)
-    return at_once(attempt, range(len(places)), is_far)
+def _or_error(function: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function returns, or its error."""
+    try:
+        return function(*given)
+    except Exception as error:
+        return error
 
 
 LAST = 128

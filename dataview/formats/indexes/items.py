@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,6 +13,7 @@ import numpy as np
 
 from dataview.formats.indexes.getters import (
     Get,
+    as_file,
     content,
     contents,
     got_together,
@@ -61,7 +61,9 @@ NOTHING: Mapping[int, Any] = MappingProxyType({})
 class Files:
     """The items of an index as files for a decoder; of some elsewhere the bytes are `here`."""
 
-    def __init__(self, places: Places, here: Mapping[int, bytes | None] = NOTHING) -> None:
+    def __init__(
+        self, places: Places, here: Mapping[int, bytes | Exception | None] = NOTHING
+    ) -> None:
         self.places, self.here = places, here
 
     def __len__(self) -> int:
@@ -73,18 +75,20 @@ class Files:
         if place.offset is None and not is_url(place.url):
             return place.url
         found = Member(place.url)
-        raw = self.here.get(number)
-        found.opened = functools.partial(opened, place) if raw is None else lambda: io.BytesIO(raw)
+        if number in self.here:
+            found.opened = functools.partial(as_file, place, self.here[number])
+        else:
+            found.opened = functools.partial(opened, place)
         return found
 
     def near(self, numbers: Sequence[int]) -> Files:
         """Return the same files, of which some that are elsewhere are brought now, together."""
         try:
             places = zip(numbers, self.places.of(np.array(numbers)), strict=True)
-            far = {number: place for number, place in places if is_url(place.url)}
-            here = dict(zip(far, contents([*far.values()]), strict=True))
-        except Exception:  # each tells its own when it is opened
+        except Exception:  # each row tells its own when it is opened
             return self
+        far = {number: place for number, place in places if is_url(place.url)}
+        here = dict(zip(far, contents([*far.values()]), strict=True))
         return Files(self.places, here)
 
     def where(self, number: int) -> str:
