@@ -465,6 +465,19 @@ def test_parts_of_files_and_urls_are_decoded(put, tmp_path):
 # --- metadata first ------------------------------------------------------------------------------
 
 
+def test_a_record_that_has_not_the_length_it_says_is_refused(put, tmp_path):
+    url = put("f.bin", b"00000003abc-0000001x")
+    path = written(tmp_path, "i.csv", ranges_of(url, [(0, -11), (11, -9)]))
+    d = dv.open(path, get="bytes", prefix="")
+    assert d.item[0]() == b"abc"
+    with pytest.raises(ValueError, match="8 hexadecimal digits, .*-0000001"):
+        d.item[1]()
+    path = written(tmp_path, "i.csv", ranges_of(put("g.bin", b"00000009abc"), [(0, -9)]))
+    for get in ("bytes", "text"):
+        with pytest.raises(ValueError, match="9 bytes follow its length, and 3 do: .* cut"):
+            dv.open(path, get=get, prefix="").item()
+
+
 @pytest.fixture
 def opened_files(tmp_path):
     """A function that decodes files of numbers, and the names of those that it has opened."""

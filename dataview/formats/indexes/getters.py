@@ -10,6 +10,7 @@ import functools
 import inspect
 import io
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ Get = Callable[[Place], Any]
 
 HEAD = 8
 """A chunked record begins with its length, in so many hexadecimal digits."""
+
+_DIGITS = re.compile(rb"[0-9a-fA-F]+")
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -57,16 +60,19 @@ def _record(place: Place, offset: int, size: int) -> bytes | None:
     found = _read(place, (offset, max(HEAD, size)))
     if len(found) < HEAD:
         return None
-    try:
-        length = int(found[:HEAD], 16)
-    except ValueError:
+    if not _DIGITS.fullmatch(found, 0, HEAD):
         raise ValueError(
             f"a length below 0 says that a record begins with its length in {HEAD} hexadecimal "
             f"digits, and {place.url} has {found[:HEAD]!r} at byte {offset}"
-        ) from None
-    end = HEAD + length
+        )
+    end = HEAD + int(found[:HEAD], 16)
     if end > len(found) and len(found) >= size:
         found += _read(place, (offset + len(found), end - len(found)))
+    if len(found) < end:
+        raise ValueError(
+            f"the record at byte {offset} of {place.url} says that {end - HEAD} bytes follow its "
+            f"length, and {len(found) - HEAD} do: the file was cut, or no record begins there"
+        )
     return found[HEAD:end]
 
 
