@@ -470,11 +470,11 @@ def test_a_record_that_has_not_the_length_it_says_is_refused(put, tmp_path):
     path = written(tmp_path, "i.csv", ranges_of(url, [(0, -11), (11, -9)]))
     d = dv.open(path, get="bytes", prefix="")
     assert d.item[0]() == b"abc"
-    with pytest.raises(ValueError, match="8 hexadecimal digits, .*-0000001"):
+    with pytest.raises(ValueError, match=r"8 hexadecimal digits, .*-0000001"):
         d.item[1]()
     path = written(tmp_path, "i.csv", ranges_of(put("g.bin", b"00000009abc"), [(0, -9)]))
     for get in ("bytes", "text"):
-        with pytest.raises(ValueError, match="9 bytes follow its length, and 3 do: .* cut"):
+        with pytest.raises(ValueError, match=r"9 bytes follow its length, and 3 do: .* cut"):
             dv.open(path, get=get, prefix="").item()
 
 

@@ -1,6 +1,14 @@
 """Rows that a function makes by number, that arrive one by one, are mapped or cached."""
 
-from dataview.samples.arriving import Row, RowViews, are_rows, pool_of, together, within_pool
+from dataview.samples.arriving import (
+    Row,
+    RowViews,
+    are_rows,
+    pool_of,
+    rows_in,
+    together,
+    within_pool,
+)
 from dataview.samples.asking import asked, statistic
 from dataview.samples.caching import cached
 from dataview.samples.collecting import collected, is_ragged, known_lengths, with_lengths
@@ -102,6 +110,7 @@ __all__ = [
     "read_together",
     "repeated_stream",
     "row_functions_of",
+    "rows_in",
     "samples_at",
     "samples_of",
     "shuffled_stream",

@@ -6,6 +6,7 @@ them into another order.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +33,14 @@ class Row(NamedTuple):
         return self.node if self.number is None else sample_at(self.node, self.number)
 
 
+def rows_in(node: Node, numbers: Iterable[int]) -> Iterator[Row]:
+    """Return rows of a node; many of them in a fifth of the time that calling `Row` takes."""
+    return map(_as_row, zip(itertools.repeat(node), numbers, strict=False))
+
+
+_as_row: Callable[[tuple[Node, int | None]], Row] = functools.partial(tuple.__new__, Row)
+
+
 def sample_at(node: Node, number: int) -> Node:
     """Return a row of a node as a node."""
     return _keyed(node, number)
@@ -54,9 +63,14 @@ class RowViews:
 
 
 def fields_of(rows: Iterable[Row], name: str) -> Iterator[Row]:
-    """Yield a field of each sample."""
+    """Yield a field of each sample; the field of a node is found once for rows that follow."""
+    whole, found = None, None
     for row in rows:
-        yield field_of(row, name)
+        node, number = row
+        if number is None or node is not whole:
+            whole, found = node, field_of(row, name).node
+        assert found is not None
+        yield _as_row((found, number))
 
 
 def field_of(row: Row, name: str) -> Row:
@@ -73,13 +87,15 @@ def are_rows(rows: Sequence[Row]) -> bool:
 
 def together(rows: Sequence[Row]) -> Node:
     """Return rows of nodes as one node; those of one node are read together, wherever they are."""
+    nodes, numbers = zip(*rows, strict=True)
+    whose = [*map(id, nodes)]
+    if whose.count(whose[0]) == len(whose):
+        return _rows_at(nodes[0], numbers)
     places: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        places.setdefault(id(row.node), []).append(place)
+    for place, one in enumerate(whose):
+        places.setdefault(one, []).append(place)
     groups = [*places.values()]
-    parts = [_rows_at(rows[own[0]].node, [rows[place].number for place in own]) for own in groups]
-    if len(parts) == 1:
-        return parts[0]
+    parts = [_rows_at(nodes[own[0]], [numbers[place] for place in own]) for own in groups]
     order = np.argsort(np.concatenate(groups), kind="stable")
     return _rows_at(concat(parts), order)
 

@@ -17,7 +17,7 @@ from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
-from dataview.samples import ClosableSamples, Row, Stream
+from dataview.samples import ClosableSamples, Row, Stream, rows_in
 from dataview.sources import shown
 
 MOST_UNREAD = 16
@@ -77,7 +77,7 @@ class PartSamples(ClosableSamples):
             if part is None:
                 continue
             table, node = part
-            yield from map(partial(Row, node), self._rows(files[place], table.these.rows[1]))
+            yield from rows_in(node, self._rows(files[place], table.these.rows[1]))
             wanted = asked or likely
             is_read = wanted and table.are_there(1, wanted)
             if is_read or place >= MOST_UNREAD:  # else its rows are still to be read
