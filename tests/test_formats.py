@@ -270,6 +270,22 @@ def test_rows_by_number_are_those_of_the_data(kind, count, slab, tmp_path, monke
         np.testing.assert_array_equal(v[key](), ROWS[key])
 
 
+def test_many_rows_in_few_chunks_are_asked_for_by_chunks_alone(tmp_path, monkeypatch):
+    data = np.arange(400_000).reshape(-1, 8)
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=(1000, 8))
+    view, pieces, asked = dv.open(tmp_path / "c.h5").x, [], []
+    piece, get = slabs.Piece, h5py.Dataset.__getitem__
+    monkeypatch.setattr(slabs, "Piece", lambda *given: pieces.append(1) or piece(*given))
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda self, key: asked.append(get(self, key)) or asked[-1]
+    )
+    rows = np.random.default_rng(0).integers(0, len(data), 5000)
+    np.testing.assert_array_equal(view[rows](), data[rows])
+    assert len(pieces) < 50 and len(asked) < 10
+    assert max(part.nbytes for part in asked) <= 1 << 20
+
+
 @pytest.mark.parametrize("workers", [{}, {"workers": 2}, {"workers": 2, "kind": "process"}])
 @pytest.mark.parametrize("kind", ["hdf5", "contiguous", "zarr"])
 def test_batches_of_a_few_chunks_at_a_time_are_the_rows_of_the_order(kind, workers, tmp_path):

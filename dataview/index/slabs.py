@@ -27,8 +27,11 @@ from dataview.index.algebra import (
     shares_axes,
 )
 
-SLAB_BYTES = 1 << 22
-"""Chunks that lie side by side are asked for together, up to this size."""
+SLAB_BYTES = 1 << 20
+"""Chunks that lie side by side are asked for together, up to this size.
+
+Each larger slab would get memory that was not used before, which takes as long as to read it.
+"""
 
 FEW_TIMES = 2
 """A list is as quick as slices of whole chunks that have fewer wanted positions each than this."""
@@ -141,7 +144,7 @@ def slabs(
             continue
         numbers = map_.values
         low, high = int(numbers[0]), int(numbers[-1]) + 1
-        whole: list[Piece] = axes[axis]
+        whole: Sequence[Piece] = axes[axis]
         if chunks is not None:
             step = elements // len(numbers) * chunks.itemsize * chunks.lengths[axis]
             whole = _whole_chunks(numbers, chunks.lengths[axis], max(1, SLAB_BYTES // step))
@@ -157,7 +160,23 @@ def slabs(
             axes[axis] = [Piece(slice(None), slice(low, high), numbers - low)]
         elif len(whole) < len(axes[axis]):
             axes[axis] = whole
-    return axes
+    return [list(pieces) for pieces in axes]
+
+
+class _Runs(Sequence[Piece]):
+    """The pieces of runs, of which there may be thousands: made when all other ways are worse."""
+
+    def __init__(self, numbers: np.ndarray, steps: np.ndarray) -> None:
+        self.numbers = numbers
+        self.cuts = [0, *(np.flatnonzero(steps > 1) + 1).tolist(), len(numbers)]
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        start, stop = self.cuts[number], self.cuts[number + 1]
+        low, high = int(self.numbers[start]), int(self.numbers[stop - 1]) + 1
+        return Piece(slice(start, stop), slice(low, high))
 
 
 def _whole_chunks(numbers: np.ndarray, length: int, most: int) -> list[Piece]:
@@ -177,7 +196,7 @@ def _whole_chunks(numbers: np.ndarray, length: int, most: int) -> list[Piece]:
     ]
 
 
-def _pieces(map_: Map, shape: tuple[int, ...], times: int) -> list[Piece]:
+def _pieces(map_: Map, shape: tuple[int, ...], times: int) -> Sequence[Piece]:
     """Return the slices in which one axis of a box is asked for."""
     if isinstance(map_, Constant):
         return [Piece(slice(None), slice(map_.offset, map_.offset + 1))]
@@ -193,9 +212,7 @@ def _pieces(map_: Map, shape: tuple[int, ...], times: int) -> list[Piece]:
         return [_stepped(low, high, int(steps[0]) if len(steps) else 1, False, times)]
     if high - low < times * len(numbers):
         return [Piece(slice(None), slice(low, high + 1), numbers - low)]
-    cuts = [0, *(np.flatnonzero(steps > 1) + 1).tolist(), len(numbers)]
-    runs = pairwise(cuts)
-    return [Piece(slice(a, b), slice(int(numbers[a]), int(numbers[b - 1]) + 1)) for a, b in runs]
+    return _Runs(numbers, steps)
 
 
 def _stepped(low: int, high: int, step: int, turned: bool, times: int) -> Piece:
