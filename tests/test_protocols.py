@@ -165,6 +165,9 @@ def test_saving_and_opening(tmp_path, d, x):
     assert_same(dv.open(file)(), x[1:4])
     dv.View(x * 2)._save(str(file))
     assert_same(dv.open(str(file), mode="r")[::-1](), x[::-1] * 2)
+    deep = dv.View(part={"z": dv.View(x, u=np.s_[1:3])._with_meta(unit="m")}, y=x)
+    with pytest.warns(RuntimeWarning, match=r"the fields 'part.z.u' and the metadata of 'part.z'"):
+        deep._save(file)
 
 
 @examples(60)

@@ -226,17 +226,27 @@ def _remedy(leaf: Leaf, writer: Writer) -> str:
 
 def _tell_what_stays(node: Node, writer: Writer) -> None:
     """Warn of what is not in a file that holds one array."""
-    columns = () if node.dtype is None else node.dtype.names or ()
-    names = {"fields": [name for name in node.fields if name not in columns], "metadata": node.meta}
+    fields, noted = _beyond_the_array(node, "")
+    names = {"fields": fields, "metadata": node.meta, "metadata of": noted}
     left = [f"the {what} {', '.join(map(repr, own))}" for what, own in names.items() if own]
-    noted = [name for name in columns if name in node.fields and _has_notes(node, name)]
-    if noted:
-        left.append(f"the metadata of {', '.join(map(repr, noted))}")
     if left:
         warn(
             f"{writer.title} holds the array alone: {' and '.join(left)} are not saved; .h5, "
             ".zarr, .npz and format='folder' keep them"
         )
+
+
+def _beyond_the_array(node: Node, above: str) -> tuple[list[str], list[str]]:
+    """Return the fields that are no columns of the array, and the columns that have metadata."""
+    columns = () if node.dtype is None else node.dtype.names or ()
+    fields = [above + name for name in node.fields if name not in columns]
+    noted = [above + name for name in columns if name in node.fields and _has_notes(node, name)]
+    inside = members(node) if isinstance(node, Record) and columns else {}
+    for name, place in inside.items():
+        if name in columns:
+            deeper = _beyond_the_array(place.node, f"{above}{name}.")
+            fields, noted = fields + deeper[0], noted + deeper[1]
+    return fields, noted
 
 
 def _has_notes(node: Node, name: str) -> bool:
