@@ -689,8 +689,9 @@ LOST = {
 def test_what_is_no_data_says_why_when_it_is_asked_for(name, tmp_path):
     d = dv.open(odd(tmp_path))
     assert set(d._fields()) == {"x", "texts", "bytes", "enum", "truth", "table"}
-    with pytest.raises(dv.FieldError, match=rf"'{name}' .*{LOST[name]}"):
+    with pytest.raises(dv.FieldError, match=rf"'{name}' .*{LOST[name]}") as caught:
         d._field(name)
+    assert ("odd.h5" in str(caught.value)) == (name in UNREAD)
 
 
 def test_texts_enums_and_records_are_read_as_such(tmp_path):

@@ -10,7 +10,7 @@ from itertools import chain, filterfalse, islice
 from typing import Any
 
 from dataview.plan.build import field
-from dataview.plan.fields import Attached, Fields, Positions
+from dataview.plan.fields import Attached, Fields, Positions, Unread
 from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import Driven, Record
 from dataview.plan.node import Node
@@ -306,11 +306,13 @@ def _notes(part: Part) -> str:
 # --- the text ------------------------------------------------------------------------------------
 
 
-def title(node: Node) -> str:
-    """Return a view in a few words, for messages."""
+def title(node: Node, name: str = "") -> str:
+    """Return a view in a few words, for messages; with its file, if it cannot give a field."""
     if is_record(node) and node.fields.named:
         masks = set(masks_in(node.fields).values())
-        return f"View {what(node)}: {listing([*filterfalse(masks.__contains__, node.fields)])}"
+        told = f"View {what(node)}: {listing([*filterfalse(masks.__contains__, node.fields)])}"
+        is_unread = isinstance(node.fields.lost.get(name), Unread)
+        return ", ".join([told, *few(files_of(places(node)))]) if is_unread else told
     return ", ".join([f"View {what(node)}", *place_words(places(node))])
 
 

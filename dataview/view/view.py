@@ -621,7 +621,7 @@ def _no_field(view: View, name: str, advice: str = "") -> Exception:
     if declare.is_unknown(node):
         reason = "is unknown until a sample has been read; write d = d._probe() to read one"
     meant = advice or hints.advice_of_field(name, node, vars(View))
-    error = unknown_field(name, node.fields, show.title(node), reason, meant)
+    error = unknown_field(name, node.fields, show.title(node, name), reason, meant)
     error.name, error.obj = name, view
     return error
 
