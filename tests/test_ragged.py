@@ -454,6 +454,19 @@ def test_padding_has_the_dtype_that_holds_the_value():
         view._astype("i1")._pad(300)
 
 
+@pytest.mark.parametrize("tail", [(), (2,)])
+@pytest.mark.parametrize("dtype", [bool, "u1", "i8", "f4", "c8"])
+def test_nothing_of_what_lies_beside_a_row_is_in_its_padding(dtype, tail):
+    values = np.ones((12, *tail), dtype)
+    if values.dtype.kind in "fc":
+        values[:] = np.nan
+    rows = dv.ragged(values, lengths=[5, 1, 4, 2])[[3, 0, 1, 2]]
+    for side in ("left", "right"):
+        inside = rows._pad(0, side=side, mask=True).mask()
+        assert not rows._pad(0, side=side)()[~inside].any()
+        assert (rows._pad(0, side=side)()[inside] != 0).all()  # NaN is not 0 either
+
+
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [

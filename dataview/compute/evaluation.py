@@ -358,12 +358,17 @@ def _one_sample(node: Record) -> Generator[Ask, np.ndarray, np.ndarray]:
     return out
 
 
-def _mapped(
+def _mapped(node: Mapped, index: Index | None, memo: Memo) -> Answer:
+    """Return what functions make of rows."""
+    if index is None and node.node.count and node.levels <= NESTED:
+        return node.step.rows(node, np.arange(node.node.count), memo)
+    return _mapped_in_blocks(node, index, memo)
+
+
+def _mapped_in_blocks(
     node: Mapped, index: Index | None, memo: Memo
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     """Return what functions make of rows: in blocks, where little of each row is asked for."""
-    if index is None and node.node.count and node.levels <= NESTED:
-        return node.step.rows(node, np.arange(node.node.count), memo)
     index = identity(known_shape(node)) if index is None else index
     over = axes_of(index.maps[0])
     rows = size_of(tuple(index.shape[axis] for axis in over))

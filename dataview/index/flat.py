@@ -74,8 +74,9 @@ class Layout:
     def spans(self, rows: range | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return where the values of some rows begin, and how many they are."""
         numbers = as_array(rows)
-        starts = self.offsets[numbers]
-        return starts, self.offsets[numbers + 1] - starts
+        starts, ends = self.offsets.take(numbers), self.offsets.take(numbers + 1)
+        ends -= starts
+        return starts, ends
 
     def _run(self, rows: range) -> tuple[range, Layout]:
         if not rows:
@@ -230,19 +231,22 @@ def lined_up(
     array([[ 4,  5, -1],
            [ 0, -1, -1]])
     """
-    first = starts + sizes - width if at_end else starts
-    inside = np.maximum(first, 0) if at_end else np.minimum(first, len(values) - width)
+    first, last = starts + sizes - width if at_end else starts, len(values) - width
+    outside = (first < 0 if at_end else first > last).nonzero()[0].tolist()
     step = values[:1].nbytes
-    windows = np.ndarray((len(values) - width + 1,), f"|V{width * step}", values, 0, (step,))
-    rows: np.ndarray = windows[inside].view(values.dtype)
+    windows = np.ndarray((last + 1,), f"|V{width * step}", values, 0, (step,))
+    rows: np.ndarray = windows[first.clip(0, last) if outside else first].view(values.dtype)
     found = rows.reshape(len(starts), width, *values.shape[1:])
     kind = np.min_scalar_type(width)  # of narrow numbers more are compared at a time
     rooms, ends = np.arange(width, dtype=kind), sizes.astype(kind)[:, None]
-    beside = rooms < kind.type(width) - ends if at_end else rooms >= ends
-    for row in (inside != first).nonzero()[0].tolist():  # at an end of the values
+    inside = rooms >= kind.type(width) - ends if at_end else rooms < ends
+    for row in outside:  # at an end of the values
         part = slice(starts[row], starts[row] + sizes[row])
-        found[row, ~beside[row]] = values[part]
-    found[beside] = fill  # in two thirds of the time of `numpy.copyto`
+        found[row, inside[row]] = values[part]
+    if fill == 0 and found.dtype.kind in "biu" and found.ndim == 2:
+        found *= inside  # in half the time: no choice is made for each value
+    else:
+        found[~inside] = fill  # in two thirds of the time of `numpy.copyto`
     return found
 
 

@@ -207,7 +207,9 @@ class _Template:
     def node(self, batch: Any) -> Node:
         """Return the node of a batch, with the facts that it shares with the data."""
         if isinstance(batch, Node):
-            return batch.replaced(meta=self.like.meta) if self.like is not None else batch
+            if self.like is None or batch.meta is self.like.meta:
+                return batch
+            return batch.replaced(meta=self.like.meta)
         if type(batch) is not np.ndarray or batch.dtype.names is not None:
             return _parts_of(batch, self.like)
         node = Stored(ArraySource(batch), True)

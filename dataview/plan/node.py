@@ -99,7 +99,7 @@ class Part:
         kind: Any = type(self)  # Any: mypy takes the hash of an object for that of its class
         other = object.__new__(kind)
         for slot in slots_of(kind):
-            setattr(other, slot, changes.get(slot, getattr(self, slot)))
+            setattr(other, slot, changes[slot] if slot in changes else getattr(self, slot))
         return other  # type: ignore[no-any-return]
 
 

@@ -123,9 +123,12 @@ class Ragged(Sampled):
 
     def numbers(self) -> range | np.ndarray:
         """Return the numbers that the rows have in the layout."""
-        found = numbers_of(self.index.maps[0], self.index.shape)
+        first = self.index.maps[0]
+        if type(first) is Array and first.axes == (0,):  # as in every batch
+            return first.values
+        found = numbers_of(first, self.index.shape)
         if found is None:  # the same row throughout
-            flat = positions(self.index.maps[0], self.index.shape)
+            flat = positions(first, self.index.shape)
             return np.broadcast_to(flat, self.index.shape)
         return cast("range | np.ndarray", found(range(self.count)))
 
