@@ -128,8 +128,7 @@ class Ragged(Sampled):
             return first.values
         found = numbers_of(first, self.index.shape)
         if found is None:  # the same row throughout
-            flat = positions(first, self.index.shape)
-            return np.broadcast_to(flat, self.index.shape)
+            return np.broadcast_to(positions(first, self.index.shape), self.index.shape)
         return cast("range | np.ndarray", found(range(self.count)))
 
     def chosen(self) -> tuple[range | np.ndarray, Layout]:
