@@ -352,6 +352,39 @@ def test_what_is_known_of_zipped_streams_stays_known():
     assert noted.y._meta["unit"] == "m"
 
 
+@pytest.mark.parametrize("is_probed", [True, False])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda v: v[1:3],
+        lambda v: v._shuffled(0, pool=3),
+        lambda v: v._repeat(2),
+        lambda v: v._filter(bool),
+        lambda v: v._minibatches(2),
+    ],
+)
+def test_metadata_of_a_stream_stay_with_a_choice_of_its_samples(step, is_probed):
+    stream = dv.View(lambda: iter(range(5)))
+    stream = stream._probe() if is_probed else stream
+    assert step(stream._with_meta(unit="m"))._meta["unit"] == "m"
+
+
+def test_metadata_of_fields_stay_with_a_slice_of_a_stream():
+    stream = dv.View(lambda: iter([{"x": 1.0, "y": {"z": 2}}] * 3))._probe()
+    noted = dv.View(stream, _meta={"x": {"unit": "m"}, "": {"of": "mine"}})[1:]
+    assert noted.x._meta["unit"] == "m" and noted._meta["of"] == "mine"
+    assert noted._filter(lambda row: True)[:1].x._meta["unit"] == "m"
+    assert not noted.y.z._meta
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_stream_and_data_of_a_length_are_not_zipped(names):
+    parts = {"a": dv.View(lambda: iter(range(3)))._probe(), "b": dv.View([1, 2, 3])}
+    with pytest.raises(ValueError, match=r"length of 'a' is unknown .* stream\[:n\]._freeze"):
+        dv.zip(**{name: parts[name] for name in names})
+    assert len(dv.zip(a=parts["a"][:3]._freeze(), b=parts["b"])) == 3
+
+
 def test_streams_that_were_not_probed_are_zipped():
     d = dv.zip(n=dv.View(lambda: iter(range(3))), text=dv.View(lambda: iter("abc")))
     assert d._fields() == ("n", "text") and d.n._dtype() is None

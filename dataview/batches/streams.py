@@ -62,4 +62,6 @@ def of_stream(
         raise ValueError("a stream needs a batch size")
     limits = [num_samples, None if num_batches is None else num_batches * size]
     most = min((limit for limit in limits if limit is not None), default=None)
-    return Stream(_BatchedSamples(node.samples, size, tail, most, node.sample))
+    found = Stream(_BatchedSamples(node.samples, size, tail, most, node.sample))
+    found.meta = node.meta
+    return found

@@ -128,6 +128,12 @@ class Stream(Sampled):
             "asked of view[:n]._freeze(), which keeps so many"
         )
 
+    def over(self, samples: Samples) -> Stream:
+        """Return the stream of other samples that are like these, with the metadata of these."""
+        found = Stream(samples, self.sample)
+        _describe(found, self)
+        return found
+
     @property
     def one(self) -> Node:
         """What stands for any sample in an expression of samples."""
@@ -271,6 +277,15 @@ class Stream(Sampled):
         return np.empty((0, *known_shape(self.sample)), self.sample.dtype)
 
 
+def _describe(found: Node, old: Node) -> None:
+    """Give a stream that was just made the metadata of another, and its fields those of fields."""
+    found.meta = old.meta
+    for name, part in found.fields.named.items():
+        known = old.fields.named.get(name)
+        if isinstance(part, Attached) and isinstance(known, Attached):
+            _describe(part.node, known.node)
+
+
 def _failing(error: Exception) -> Iterator[Node]:
     raise error
     yield
@@ -372,7 +387,7 @@ def shuffled_stream(node: Stream, size: int | str | None, key: tuple[Any, ...]) 
             "a stream is shuffled within a pool of its next samples; say how many: "
             "_shuffled(seed, pool=1000), or pool='64MB'"
         )
-    return Stream(ShuffledSamples(node.samples, pool_of(size), key), node.sample)
+    return node.over(ShuffledSamples(node.samples, pool_of(size), key))
 
 
 def visited(node: Stream, order: Any) -> Stream | None:
@@ -444,18 +459,21 @@ def repeated_stream(node: Stream, times: float) -> Stream:
     """Return a stream read several times over."""
     if not node.samples.restarts:
         raise StreamError("the iterator behind this view is spent once read; it cannot be repeated")
-    return Stream(RepeatedSamples(node.samples, times), node.sample)
+    return node.over(RepeatedSamples(node.samples, times))
 
 
 def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]) -> Stream:
     """Return the stream of a node's samples that a function of the sample accepts."""
-    sample = node.sample if isinstance(node, Stream) else None
     check_bound(node)
+    samples = FilteredSamples(node, _Test(function, to_view))
+    if isinstance(node, Stream):
+        return node.over(samples)
+    sample: Node | None = None
     if isinstance(node, (Ragged, RaggedSamples)) and node.count is not None:
         sample = likeness_of(node)
     elif node.shape and node.count:
         sample = known_of_rows(node, select(node, parse(0, node.shape)))
-    return Stream(FilteredSamples(node, _Test(function, to_view)), sample)
+    return Stream(samples, sample)
 
 
 # --- asking ----------------------------------------------------------------------------------
@@ -526,7 +544,7 @@ def slice_of_stream(node: Stream, key: Any) -> Stream:
     bounds = (key.start or 0, key.stop, key.step if key.step is not None else 1)
     if min(bounds[0], 0 if bounds[1] is None else bounds[1], bounds[2]) < 0 or not bounds[2]:
         raise StreamError(f"a stream has no known end to count back from; got the slice {key!r}")
-    return Stream(SlicedSamples(node.samples, bounds), node.sample)
+    return node.over(SlicedSamples(node.samples, bounds))
 
 
 def _as_is(sample: Node) -> Node:  # a lambda could not be pickled

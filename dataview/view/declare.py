@@ -351,6 +351,14 @@ def zip_nodes(named: Mapping[str, Node], driver: str | None) -> Node:
     if not named:
         raise ValueError("there is nothing to zip: no view was given")
     lengths = {name: length_of(node) for name, node in named.items()}
+    unknown = [name for name, length in lengths.items() if length is None]
+    if unknown and len(unknown) < len(lengths):
+        streams = ", ".join(map(repr, unknown))
+        raise ValueError(
+            f"the length of {streams} is unknown until all has been read, and the others have one: "
+            "zip streams with streams (dv.View(lambda: iter(data)) makes one of other data), or "
+            "keep n rows of a stream first: stream[:n]._freeze()"
+        )
     for name, length in lengths.items():
         if length != next(iter(lengths.values())):
             listing = ", ".join(f"{other} {count}" for other, count in lengths.items())
