@@ -661,6 +661,26 @@ def test_the_fingerprint_tells_options_of_samplers_apart():
     json.dumps([labels, weights])
 
 
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [(np.array, (4,)), (list, (4,)), (lambda rows: rows.reshape(-1, 4).tolist(), ())],
+    ids=["array", "list", "batches"],
+)
+@pytest.mark.parametrize("count", [20, 800])
+def test_a_state_of_other_rows_that_were_listed_is_refused(count, given, size):
+    data, generator = dv.View(x=np.arange(count)), np.random.default_rng(0)
+    first, other = (generator.permutation(count) for _ in range(2))
+    loader = data._loader(*size, sampler=given(first), repeat=True)
+    next(loader)
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert len(json.dumps(state)) < 4000
+    again = data._loader(*size, sampler=given(first.copy()), repeat=True)
+    again.load_state_dict(state)
+    np.testing.assert_array_equal(next(again).x(), next(loader).x())
+    with pytest.raises(ValueError, match="another order"):
+        data._loader(*size, sampler=given(other), repeat=True).load_state_dict(state)
+
+
 # -------------------- transforms --------------------
 
 

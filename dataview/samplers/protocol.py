@@ -223,7 +223,7 @@ class Sampler:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options as plain data, arrays by their shape and dtype only."""
+        """The options as plain data, what is long as a text that differs for other values."""
         return {part.name: _plain(getattr(self, part.name)) for part in dataclasses.fields(self)}
 
     def __repr__(self) -> str:
@@ -348,6 +348,11 @@ def _plain(value: Any) -> Any:
         return _plain([list(pair) for pair in value.items()])
     if isinstance(value, (list, tuple)) and len(value) <= 100:
         return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        flat = np.ascontiguousarray(value).reshape(-1)
+        return f"<{value.dtype} {value.shape} {_digest(flat.view(np.uint8))}>"
+    if isinstance(value, (list, tuple)) and " at 0x" not in (text := repr(value)):
+        return f"<{type(value).__name__} of {len(value)} {_digest(text.encode())}>"
     return _shown(value)
 
 
@@ -356,6 +361,13 @@ def _shown(value: Any) -> str:
         return f"<{value.dtype} {value.shape}>"
     text = repr(value)
     return text if len(text) <= 60 else f"<{type(value).__name__}>"
+
+
+def _digest(data: Any) -> str:
+    """Return a short text that differs for other bytes."""
+    import hashlib  # needed for long options alone
+
+    return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def samples_of_epoch(
