@@ -1,9 +1,11 @@
 """Files of text: lines, JSON lines and SQLite, each against Python's own reader."""
 
+import bz2
 import contextlib
 import gc
 import gzip
 import json
+import lzma
 import os
 import pickle
 import sqlite3
@@ -91,6 +93,40 @@ def test_a_file_that_changes_is_told(tmp_path):
         d[0]()
     with pytest.raises(ValueError, match=r"a\.txt has changed since its view was pickled"):
         pickle.loads(sent)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_the_mark_of_an_encoding_is_taken_in_lines(tmp_path, encoding):
+    d = dv.open(written(tmp_path / "a.txt", "é\nzwei\n", encoding))
+    assert d().tolist() == pickle.loads(pickle.dumps(d))().tolist() == ["é", "zwei"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_lines_in_utf_16_without_a_mark_are_told(tmp_path, encoding):
+    path = written(tmp_path / "a.txt", "hello\nworld\n", encoding)
+    with pytest.raises(ValueError, match=rf"a\.txt seems to be in UTF-16.*encoding='{encoding}'"):
+        dv.open(path)
+    assert dv.open(path, encoding=encoding)().tolist() == ["hello", "world"]
+
+
+@pytest.mark.parametrize(("pack", "end"), [(bz2.compress, ".bz2"), (lzma.compress, ".xz")])
+def test_files_that_others_pack_otherwise_are_opened(tmp_path, pack, end):
+    def packed(name, text):
+        return written(tmp_path / (name + end), pack(text.encode()) + pack(b""))
+
+    d = dv.open(packed("t.tsv", "a\tb\n1\tx\n"))
+    assert (d.a().tolist(), d.b().tolist()) == ([1], ["x"])
+    assert pickle.loads(pickle.dumps(d)).a[0]() == 1
+    assert dv.open(packed("t.jsonl", '{"a": 1}\n')).a().tolist() == [1]
+    assert dv.open(packed("t.json", '[{"a": 1}]')).a().tolist() == [1]
+    lines = packed("t.txt", "one\ntwo\n")
+    assert dv.open(lines)().tolist() == ["one", "two"]
+    with pytest.raises(ValueError, match="views are saved as"):
+        d._save(tmp_path / f"copy.csv{end}")
+    raw = lines.read_bytes()
+    for broken in (raw[:-4], raw[:20] + b"xxxx" + raw[24:]):
+        with pytest.raises(ValueError, match=r"t\.txt.* cannot be unpacked, or is cut short"):
+            dv.open(written(lines, broken))()
 
 
 def test_bytes_that_are_no_text_are_named_by_their_line(tmp_path):

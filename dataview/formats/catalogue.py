@@ -50,12 +50,14 @@ from dataview.formats.tables import (
 from dataview.formats.texts import (
     CSV_SUFFIXES,
     JSON_SUFFIXES,
+    PACKED,
     ZIPPED,
     has_parts,
     open_csv,
     open_json,
     open_json_lines,
     open_lines,
+    with_packed,
 )
 from dataview.formats.writers.arrays import WRITERS, Writer
 from dataview.formats.writers.csv import CSV_WRITER
@@ -98,6 +100,9 @@ class Format(NamedTuple):
 IN_PLACE = frozenset({"random access", "in place"})
 RAGGED = frozenset({"random access", "ragged"})
 COLUMNS = RAGGED | {"missing values"}
+
+ONLY_READ = (".zip", *(end for end in PACKED if end != ".gz"))
+"""What is packed so is opened, and not saved."""
 
 FORMATS = {
     "npy": Format(
@@ -145,7 +150,7 @@ FORMATS = {
         needs="Pillow, soundfile",
         is_table=True,
     ),
-    "json": Format((".json", ".json.gz"), open_json, can=COLUMNS, is_table=True),
+    "json": Format(with_packed((".json",)), open_json, can=COLUMNS, is_table=True),
     "sqlite": Format(
         (".db", ".sqlite", ".sqlite3"),
         open_sqlite,
@@ -153,7 +158,7 @@ FORMATS = {
         can=frozenset({"random access", "missing values"}),
         is_table=True,
     ),
-    "lines": Format((".txt", ".txt.gz"), open_lines, is_table=True),
+    "lines": Format(with_packed((".txt",)), open_lines, is_table=True),
     "image": Format(MEDIA_SUFFIXES["image"], open_media, can=frozenset(), needs="Pillow"),
     "audio": Format(MEDIA_SUFFIXES["audio"], open_media, can=frozenset(), needs="soundfile"),
     "listed": Format(MEDIA_SUFFIXES["listed"], open_listed, can=RAGGED),
@@ -418,7 +423,12 @@ def _not_opened(path: str, given: str) -> ValueError:
 def saved_as(path: str, format: str | None) -> tuple[str, Writer]:
     """Return the format in which a file is saved, given or by its suffix, and its writer."""
     known = {name: row for name, row in FORMATS.items() if row.save is not None}
-    ends = [suffix for row in known.values() for suffix in row.suffixes if suffix[-4:] != ".zip"]
+    ends = [
+        suffix
+        for row in known.values()
+        for suffix in row.suffixes
+        if not suffix.endswith(ONLY_READ)
+    ]
     found = None if format is None else named(format)
     for name, row in known.items():
         if format is None and path.lower().endswith(tuple({*row.suffixes}.intersection(ends))):

@@ -11,12 +11,10 @@ from typing import Any
 from dataview.cache import make_or_load, path_of
 from dataview.formats.catalogue import opened
 from dataview.formats.saving import save
+from dataview.formats.texts import PACKED
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import deterministic
-
-PACKED = (".gz", ".zip")
-"""The suffixes of packed files, before which stands the one of what is packed."""
 
 
 def computed_once(
@@ -56,7 +54,7 @@ def _with_version(place: pathlib.Path, version: str | int) -> pathlib.Path:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", mark):
         mark = hashlib.sha256(mark.encode()).hexdigest()[:16]
     end = place.suffix
-    if end in PACKED:
+    if end in (*PACKED, ".zip"):
         end = pathlib.Path(place.stem).suffix + end
     return place.with_name(f"{place.name.removesuffix(end)}-{mark}{end}")
 

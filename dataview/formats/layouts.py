@@ -25,6 +25,7 @@ from dataview.formats.parts import (
     place_of,
     text_of_saved,
 )
+from dataview.formats.texts import PACKED
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 from dataview.sources import Place, is_url, local_path, shown
@@ -193,7 +194,7 @@ def _no_lines(path: str) -> str | None:
     except ValueError:  # of no format: a log, say
         return None
     name = _name(found)
-    return None if name in OF_LINES and not path.endswith(".gz") else name
+    return None if name in OF_LINES and not path.endswith(PACKED) else name
 
 
 def _name(found: Format) -> str:

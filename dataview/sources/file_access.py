@@ -60,9 +60,11 @@ def names_in_order(names: Collection[str]) -> list[str]:
     ['9.jpg', '10.jpg', 'x']
     """
     together = "\0".join(names)
-    forms = {*together.translate(_ZEROS).split("\0")}
-    if len(forms) == 1:  # numbers have as many digits
+    shown = together.translate(_ZEROS)
+    form = shown.partition("\0")[0]
+    if shown == "\0".join([form] * len(names)):  # numbers have as many digits
         return sorted(names)
+    forms = {*shown.split("\0")}
     if _are_numbered({*map(_DIGITS.sub, repeat("0"), forms)}, f"\0{together}\0"):
         return sorted(sorted(names), key=len)
     keys = _NUMBER.sub(_weighed, together).split("\0")

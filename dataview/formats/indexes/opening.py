@@ -22,6 +22,7 @@ from dataview.formats.layouts import laid_out
 from dataview.formats.media.folders import walked
 from dataview.formats.media.rows import LookedUp
 from dataview.formats.parts import to_be_divided
+from dataview.formats.texts import name_of_unpacked
 from dataview.index import identity
 from dataview.plan.build import field, keyed, record, stored
 from dataview.plan.fields import read_only_meta
@@ -286,7 +287,7 @@ def _named(table: Node, path: str, how: _How, way: Mapping[str, Any]) -> Node:
 def _table_options(path: str, how: _How) -> dict[str, Any]:
     """Return the options of a table; names of items in a CSV file are texts, as 007 is."""
     own = {name: value for name, value in how.options.items() if name not in items.DECODING}
-    if how.options.get("format", path).lower().removesuffix(".gz").endswith(("csv", "tsv")):
+    if name_of_unpacked(how.options.get("format", path)).lower().endswith(("csv", "tsv")):
         own = {"types": functools.partial(_type_of, how.filename), "short": "missing", **own}
     return own
 
@@ -326,7 +327,7 @@ def _prefix_beside(path: str, folder: str, reach: Elsewhere) -> str | None:
     That of `index.csv` is `index-meta.csv`, in whose second line it stands.
     """
     name = folder_and_name(path)[1] if is_url(path) else os.path.basename(path)
-    stem, dot, suffix = name.removesuffix(".gz").rpartition(".")
+    stem, dot, suffix = name_of_unpacked(name).rpartition(".")
     if suffix.lower() not in ("csv", "tsv"):
         return None
     beside = inside(folder, f"{stem}-meta{dot}{suffix}")

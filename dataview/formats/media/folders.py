@@ -38,7 +38,7 @@ class Files:
         self.root = root
         self.suffixes = frozenset(suffixes)
         self.folders = [folder for folder, _ in runs]
-        self.names = [name for _, names in runs for name in names]
+        self.names = [*itertools.chain.from_iterable(names for _, names in runs)]
         self.starts = np.cumsum([0, *(len(names) for _, names in runs)])
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from dataview.formats.texts import PACKED
 from dataview.sources import (
     Place,
     There,
@@ -21,7 +22,6 @@ from dataview.sources import (
 )
 
 _NUMBER = re.compile(r"([0-9]+)")
-_PACKED = (".gz", ".zip")
 UNSEEN = -1
 """The size of a file elsewhere that nobody has looked at."""
 
@@ -155,7 +155,7 @@ def _suffix(name: str) -> str:
     ('.csv.gz', '', '.npy')
     """
     stem, last = os.path.splitext(name.lower())
-    return os.path.splitext(stem)[1] + last if last in _PACKED else last
+    return os.path.splitext(stem)[1] + last if last in (*PACKED, ".zip") else last
 
 
 def has_numbered_arrays(folder: str) -> bool:

@@ -25,7 +25,7 @@ from dataview.formats.tables.arrow_values import (
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.plan.node import Node
-from dataview.sources import FileState, Opening
+from dataview.sources import Opening
 
 MOST_COLUMNS = 1 << 17
 """A file with more columns is taken for a broken one: each takes some memory and time."""
@@ -43,27 +43,30 @@ class ArrowTable(Table):
 
     kept_bytes = 128 << 20  # groups of texts are large, and rows in no order are in several
 
-    keeps_open = True
-    """Whether a file stays open between reads: thousands in a folder may not."""
-
-    def __init__(self, path: str, opening: Opening) -> None:
-        self.path, self.opening = path, opening
+    def __init__(self, path: str, opening: Opening, keeps_open: bool = True) -> None:
+        """Open a file, which stays open between reads or not: thousands in a folder may not."""
+        self.path, self.opening, self.keeps_open = path, opening, keeps_open
         self.leaves: dict[Name, Leaf] = {}
         self.lost: dict[str, str] = {}
         self.meta: dict[str, Any] = {}
         self.dictionaries: dict[Name, Any] = {}  # those of codes; None for texts kept so
         self.seen = self.look()
         with named_in_errors(path):
-            self.state, starts = self.load()
+            starts = self.load()
         super().__init__(os.path.basename(path), starts)
 
     @abstractmethod
-    def load(self) -> tuple[FileState, np.ndarray]:
-        """Read the description of the file; return its state, and where groups of rows start."""
+    def load(self) -> np.ndarray:
+        """Read the description of the file; return where groups of rows start."""
 
     @abstractmethod
     def arrays(self, names: Collection[Name], first: int, stop: int) -> Any:
         """Return an Arrow table that has some columns of some groups, and perhaps others."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return self.seen[2]
 
     def look(self) -> tuple[int, int, int, int]:
         """Return what tells a file from another, and from itself when it has been written again."""
@@ -113,8 +116,8 @@ class ArrowTable(Table):
         """Raise if a small file says that it has very many rows."""
         for name in names:
             size = count * self.leaves[name].kind.dtype.itemsize
-            if size > max(MOST_UNPACKED, MOST_TIMES * self.state.size):
-                raise ValueError(too_large(self.state.size, size))
+            if size > max(MOST_UNPACKED, MOST_TIMES * self.size):
+                raise ValueError(too_large(self.size, size))
 
     def find_labels(self) -> None:
         """Read the dictionaries of all groups: codes are by the labels of all of them."""

@@ -24,7 +24,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.sources import FileState, open_regular, state_of
+from dataview.sources import open_regular
 
 GROUP_ROWS = 1 << 16
 GROUP_ROWS_OF_LISTS = 1 << 10
@@ -76,20 +76,20 @@ class FeatherTable(ArrowTable):
 
     joins_groups = True
 
-    def load(self) -> tuple[FileState, np.ndarray]:
+    def load(self) -> np.ndarray:
         """Read the schema and the heads of the batches."""
         self._lock_of_batches = threading.Lock()
         self._batches: dict[int, Any] = {}
         self._sound: set[tuple[str, int]] = set()
         """The columns of groups that were found to be sound: that takes long for texts."""
         with open_regular(self.path) as file:
-            state, start = state_of(file), file.read(8)
+            start = file.read(8)
         if start.startswith(_FEATHER_1):
             raise ValueError(
                 "it is of the old version 1 of Feather; pyarrow.feather.read_table reads it, and "
                 "write_feather writes one of version 2"
             )
-        if not state.size:
+        if not start:
             raise ValueError("it is empty")
         self._data: Any = arrow().memory_map(self.path).read_buffer()
         self.is_file = start.startswith(_FILE)
@@ -107,7 +107,7 @@ class FeatherTable(ArrowTable):
         self.numbers = {field.name: number for number, field in enumerate(schema)}
         lengths = starts_of([head.rows for head in self.heads])
         self.pieces = list(self._pieces(np.diff(lengths).tolist()))
-        return state, starts_of([rows for _, _, rows in self.pieces])
+        return starts_of([rows for _, _, rows in self.pieces])
 
     def _pieces(self, lengths: list[int]) -> Iterator[tuple[int, int, int]]:
         """Yield the groups of rows: the number of the batch, where they begin there, how many."""

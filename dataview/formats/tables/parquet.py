@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.sources import FileState, open_regular, state_of
+from dataview.sources import open_handle, open_regular
 
 LONGEST_CODE = 4
 """A code among labels takes no more bytes; what takes more stands in the file as it is."""
@@ -45,14 +46,16 @@ class ParquetTable(ArrowTable):
     then, and a file cannot make a few bytes fill all memory by repeating a long text.
     """
 
-    def load(self) -> tuple[FileState, np.ndarray]:
+    def load(self) -> np.ndarray:
         """Read the description at the end of the file."""
-        parquet = import_library("pyarrow.parquet", "dataview[arrow]")
         self._idle: dict[bool, list[Any]] = {True: [], False: []}
         self._taking = threading.Lock()
         self._bounds: dict[Name, Bounds | None] = {}
-        state = self.state_now()
-        self.metadata = parquet.read_metadata(self.to_read())
+        self._as_codes: list[str] = []
+        self.metadata: Any = None
+        self.check_regular()
+        with self._reader() as reader:
+            self.metadata = reader.metadata
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
@@ -69,7 +72,7 @@ class ParquetTable(ArrowTable):
         self._as_codes = [schema.column(self.places[name]).path for name in texts]
         self._whole = {field.name for field in fields if has_extension(field.type)}
         groups = range(self.metadata.num_row_groups)
-        return state, starts_of([self.metadata.row_group(one).num_rows for one in groups])
+        return starts_of([self.metadata.row_group(one).num_rows for one in groups])
 
     def _may_miss(self, name: Name, place: int) -> bool:
         """Whether a column may lack values, by what is noted of each group of rows."""
@@ -126,7 +129,7 @@ class ParquetTable(ArrowTable):
             found = None if self.leaves[name].kind.depth else self._differing(name, groups)
             if found is not None:
                 return found
-        with self._reader(names, groups) as reader:
+        with self._reader(names, groups, not {*paths}.isdisjoint(self._as_codes)) as reader:
             return reader.read_row_groups(groups, columns=paths, use_threads=False)
 
     def _with(self, names: Collection[Name]) -> Collection[Name]:
@@ -172,7 +175,7 @@ class ParquetTable(ArrowTable):
         chunks = [self.metadata.row_group(one).column(self.places[name]) for one in groups]
         most = sum(4 * own.total_uncompressed_size + 16 * own.num_values for own in chunks)
         batches = []
-        with self._reader([name], groups, as_codes=False) as reader:
+        with self._reader([name], groups) as reader:
             for batch in reader.iter_batches(
                 rows, row_groups=groups, columns=[column.path], use_threads=False
             ):
@@ -184,9 +187,9 @@ class ParquetTable(ArrowTable):
 
     @contextlib.contextmanager
     def _reader(
-        self, names: Collection[Name], groups: list[int], as_codes: bool = True
+        self, names: Collection[Name] = (), groups: Sequence[int] = (), as_codes: bool = False
     ) -> Iterator[Any]:
-        """Lend a reader that nobody uses, for columns of some groups."""
+        """Lend a reader that nobody uses, for columns of some groups or the description."""
         idle = self._idle[as_codes]
         with self._taking:
             reader = idle.pop() if idle else None
@@ -199,17 +202,20 @@ class ParquetTable(ArrowTable):
                 read_dictionary=texts,
                 pre_buffer=False,
             )
-        yield reader
+        try:
+            yield reader
+        except BaseException:
+            reader.close()
+            raise
         if self.keeps_open:
             with self._taking:
                 idle.append(reader)
         else:
             reader.close()
 
-    def state_now(self) -> FileState:
-        """Return the state of the file, which is no pipe."""
-        with open_regular(self.path) as file:
-            return state_of(file)
+    def check_regular(self) -> None:
+        """Raise if it is a pipe, say, whose opening might wait."""
+        os.close(open_handle(self.path, os.O_RDONLY))
 
     def to_read(self, names: Collection[Name] = (), groups: Sequence[int] = ()) -> Any:
         """Return what pyarrow reads, for columns of some groups or the description."""

@@ -13,7 +13,7 @@ from dataview.formats.tables.columns import Name
 from dataview.formats.tables.parquet import ParquetTable
 from dataview.formats.tables.schema import check_schema
 from dataview.plan.node import Node
-from dataview.sources import FileState, Opening, Place, RemoteFile, shown
+from dataview.sources import Opening, Place, RemoteFile, shown
 
 JOINED_BYTES = 8 << 20
 """Small groups of about so many bytes are brought at once; a column may need fewer of them."""
@@ -26,9 +26,8 @@ class RemoteParquet(ParquetTable):
     """
 
     reads_rows = joins_groups = True
-    keeps_open = False
 
-    def load(self) -> tuple[FileState, np.ndarray]:
+    def load(self) -> np.ndarray:
         """Read the description at the end of the file."""
         found = super().load()
         groups = max(1, self.metadata.num_row_groups)
@@ -40,9 +39,8 @@ class RemoteParquet(ParquetTable):
         file = self.opening.claim
         return 0, 0, file.size, zlib.crc32(str(file.place.version).encode())
 
-    def state_now(self) -> FileState:
-        """Return the state of the file."""
-        return FileState(*self.seen)
+    def check_regular(self) -> None:
+        """Do nothing: what is elsewhere is no pipe."""
 
     def to_read(self, names: Collection[Name] = (), groups: Sequence[int] = ()) -> Any:
         """Return what pyarrow reads; the columns of groups are brought, together where near."""
@@ -68,4 +66,4 @@ def open_parquet_elsewhere(place: Place, fill: Any = None, schema: str = "same")
     """Return the record of the columns of a Parquet file elsewhere: its description is read."""
     check_schema(schema)
     name = shown(place.url)
-    return RemoteParquet(name, Opening(name, RemoteFile(place))).node(fill)
+    return RemoteParquet(name, Opening(name, RemoteFile(place)), keeps_open=False).node(fill)

@@ -215,9 +215,8 @@ def _files(
     """Yield the files that are listed, or else all of a folder; few of them are open at a time."""
     kind, places = listed or (None, files_in(path, _is_table))
     for place, said in ((one, {}) if isinstance(one, str) else one for one in places):
-        opened = (kind or _KINDS[_suffix(place)])(os.path.join(path, place), opening)
-        opened.keeps_open = False
-        yield opened, place, said
+        kind_here = kind or _KINDS[_suffix(place)]
+        yield kind_here(os.path.join(path, place), opening, keeps_open=False), place, said
 
 
 def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:

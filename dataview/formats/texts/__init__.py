@@ -7,9 +7,9 @@ from dataview.formats.texts.folders import has_parts
 from dataview.formats.texts.json_arrays import open_json
 from dataview.formats.texts.json_lines import JSON_SUFFIXES, open_json_lines
 from dataview.formats.texts.lines import open_lines
-from dataview.formats.texts.text_bytes import ZIPPED
+from dataview.formats.texts.text_bytes import PACKED, ZIPPED, name_of_unpacked, with_packed
 
 __all__ = [
-    "CSV_SUFFIXES", "JSON_SUFFIXES", "ZIPPED", "as_cell", "has_parts", "header_cells", "open_csv",
-    "open_json", "open_json_lines", "open_lines",
+    "CSV_SUFFIXES", "JSON_SUFFIXES", "PACKED", "ZIPPED", "as_cell", "has_parts", "header_cells",
+    "name_of_unpacked", "open_csv", "open_json", "open_json_lines", "open_lines", "with_packed",
 ]  # fmt: skip

@@ -32,11 +32,17 @@ from dataview.formats.texts.csv_lines import (
 from dataview.formats.texts.csv_parsing import Asked, Parser, Seen, asked_of, decoded, fields_of
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
-from dataview.formats.texts.text_bytes import TextFile, line_at, pickled_before
+from dataview.formats.texts.text_bytes import (
+    TextFile,
+    line_at,
+    name_of_unpacked,
+    pickled_before,
+    with_packed,
+)
 from dataview.index.progress import begin
 from dataview.plan.node import Node
 
-CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+CSV_SUFFIXES = with_packed((".csv", ".tsv"))
 
 CHUNK = 1 << 21
 """So much text the pass reads at a time, and a part of what is read later is parsed at once."""
@@ -92,20 +98,9 @@ def open_csv(
 ) -> Node:
     """Return the record of the columns of a file, or of several whose rows follow one another."""
     options = Options(
-        sep,
-        header,
-        names,
-        types,
-        missing,
-        quote,
-        comment,
-        encoding,
-        decimal,
-        dates,
-        skip,
-        thousands,
-        short,
-    )
+        sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip,
+        thousands, short,
+    )  # fmt: skip
     found = listed(path, CSV_SUFFIXES)
     paths = [one for one, _ in found]
     if mode != "r":
@@ -296,7 +291,7 @@ def _layout(file: TextFile, options: Options) -> Layout:
         options.thousands,
     )
     wanted = dialects.header_row(options.header, options.names)
-    is_tabbed = path.lower().endswith((".tsv", ".tsv.gz", ".tsv.zip"))
+    is_tabbed = name_of_unpacked(path).lower().endswith((".tsv", ".tsv.zip"))
     is_guessed = not dialect.sep and not is_tabbed
     dialect = dialect._replace(sep=dialect.sep or "\t" * is_tabbed)
     begin, dialect = _begin(file, options, dialect)
@@ -427,8 +422,8 @@ def _scanned(
     def look(raw: bytes, place: int) -> None:
         future = pool.submit(parser.seen, raw, place, list(seen), asked, kept.width)
         waiting.append((place + len(raw), future))
-        if len(waiting) > AHEAD:
-            take()
+        if place == layout.begin or len(waiting) > AHEAD:
+            take()  # what is seen first spares the others much
 
     with ThreadPoolExecutor(AHEAD) as pool:
         groups = _groups(file, layout.dialect, layout.begin, look)
@@ -487,7 +482,7 @@ def _chunks(
     file: TextFile, dialect: Dialect, place: int
 ) -> Generator[tuple[bytes, int, Any], None, None]:
     """Yield texts of whole rows, their places, and their groups."""
-    size, chunk = file.size, CHUNK
+    size, chunk = file.size, min(SAMPLE, CHUNK)  # which columns are texts is soon known
     with file.opened() as opened:
         while place < size:
             raw = file.read_from(opened, place, place + chunk)

@@ -27,11 +27,11 @@ from dataview.formats.texts.json_fields import (
     parsed,
     see,
 )
-from dataview.formats.texts.text_bytes import LineGroups, TextFile, changed
+from dataview.formats.texts.text_bytes import LineGroups, TextFile, changed, with_packed
 from dataview.plan.node import Node
 from dataview.sources import FileState
 
-JSON_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+JSON_SUFFIXES = with_packed((".jsonl", ".ndjson"))
 
 SETTLED = 10_000
 """So many rows settle the types of fields, unless an option says another number."""

@@ -15,7 +15,7 @@ from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import column_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.schema import joined
-from dataview.formats.texts.text_bytes import LineGroups, TextBytes
+from dataview.formats.texts.text_bytes import LineGroups, TextBytes, encoding_of
 from dataview.plan.node import Node
 from dataview.sources import FileState
 
@@ -40,12 +40,13 @@ def open_lines(
     path: str | Sequence[str],
     mode: str,
     claim: Claim | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     errors: str = "strict",
 ) -> Node:
     """Return the node of the lines of a file, or of several, one after the other.
 
-    The ends of lines are looked for.
+    The ends of lines are looked for.  Without an encoding it is the one that a file begins with the
+    mark of, or else UTF-8.
     """
     paths = [path] if isinstance(path, str) else path
     if mode != "r":
@@ -66,14 +67,15 @@ class LineTable(Table):
         self,
         path: str,
         claim: Claim | None,
-        encoding: str,
+        encoding: str | None,
         errors: str,
         told: FileState | None = None,
     ) -> None:
         self.options = encoding, errors
-        check_encoding(encoding, errors)
+        check_encoding("utf-8" if encoding is None else encoding, errors)
         self.raw = TextBytes(path, claim, told)
-        self.encoding, start = begun(self.raw.start, encoding)
+        known = encoding_of(path, self.raw.start) if encoding is None else encoding
+        self.encoding, start = begun(self.raw.start, known)
         self.errors = errors
         groups = LineGroups(start)
         for place, _, ends in self.raw.lines(unit_of(self.encoding), start):

@@ -6,12 +6,15 @@ or else to a temporary file.
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import contextlib
 import errno
 import gzip
 import io
+import lzma
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -28,8 +31,15 @@ from dataview.formats.handles import Claim
 from dataview.index.progress import begin
 from dataview.sources import FileState, Opening, open_regular, temporary_file
 
-PACKED = b"\x1f\x8b"
-"""What a file begins with that gzip has packed."""
+PACKERS = (
+    (re.compile(rb"\x1f\x8b"), gzip.open),
+    (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),
+    (re.compile(rb"\xfd7zXZ\0"), lzma.open),
+)
+"""What a packed file begins with, and what unpacks it."""
+
+PACKED = (".gz", ".bz2", ".xz")
+"""The suffixes of files that are packed so."""
 
 ZIPPED = (".csv.zip", ".tsv.zip")
 """What is packed in a file of such a name is its only member."""
@@ -67,7 +77,7 @@ MARKS = (
 START = 64
 """So many of the first bytes tell the encoding."""
 
-_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile)
 """What a broken file raises while it is unpacked."""
 
 
@@ -94,7 +104,9 @@ class TextBytes:
             check_told(path, file, told)
             self.is_zip = self.unzips and path.lower().endswith(ZIPPED) and zipfile.is_zipfile(file)
             file.seek(0)
-            self.is_packed = self.is_zip or file.read(len(PACKED)) == PACKED
+            start = file.read(START)
+            self._unpack = next((unpack for mark, unpack in PACKERS if mark.match(start)), None)
+            self.is_packed = self.is_zip or self._unpack is not None
             self.is_copied = self.is_packed
             file.seek(0)
             with self._named_in_errors(), self._stream(file) as stream:
@@ -218,13 +230,15 @@ class TextBytes:
     def _stream(self, file: Any) -> Any:
         if self.is_zip:
             return _only_member(file, self.path)
-        return gzip.GzipFile(fileobj=file) if self.is_packed else contextlib.nullcontext(file)
+        return contextlib.nullcontext(file) if self._unpack is None else self._unpack(file)
 
     @contextlib.contextmanager
     def _named_in_errors(self) -> Iterator[None]:
         try:
             yield
-        except _BROKEN as error:
+        except (*_BROKEN, OSError) as error:
+            if not isinstance(error, _BROKEN) and error.errno is not None:
+                raise  # of the system: what bz2 finds broken has no number
             raise ValueError(
                 f"{self.path} cannot be unpacked, or is cut short: {shortened(str(error))}"
             ) from None
@@ -246,9 +260,7 @@ class TextFile(TextBytes):
         told: FileState | None = None,
     ) -> None:
         super().__init__(path, claim, told)
-        self.encoding = _encoding(encoding, self.start)
-        if encoding is None and self.encoding == "utf-8":
-            _tell_unmarked(path, self.start)
+        self.encoding = encoding_of(path, self.start, encoding)
         self.is_copied = self.is_packed or self.encoding != "utf-8"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -277,10 +289,13 @@ class TextFile(TextBytes):
             ) from None
 
 
-def _encoding(given: str | None, start: bytes) -> str:
+def encoding_of(path: str, start: bytes, given: str | None = None) -> str:
     """Return the encoding of a text, which its first bytes may say."""
     if given is None:
-        return next((name for mark, name in MARKS if start.startswith(mark)), "utf-8")
+        found = next((name for mark, name in MARKS if start.startswith(mark)), None)
+        if found is None:
+            _tell_unmarked(path, start)
+        return found or "utf-8"
     try:
         name = codecs.lookup(given).name
     except LookupError:
@@ -359,6 +374,25 @@ def _only_member(file: Any, path: str) -> Iterator[Any]:
             raise ValueError(f"{path} is encrypted; unpack it by hand")
         with archive.open(members[0]) as stream:
             yield stream
+
+
+def with_packed(suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return suffixes, and those of such files that are packed.
+
+    >>> with_packed((".txt",))
+    ('.txt', '.txt.gz', '.txt.bz2', '.txt.xz')
+    """
+    return (*suffixes, *(kind + end for end in PACKED for kind in suffixes))
+
+
+def name_of_unpacked(name: str) -> str:
+    """Return the name that a file has if it is not packed.
+
+    >>> name_of_unpacked("a.tsv.bz2"), name_of_unpacked("a.tsv")
+    ('a.tsv', 'a.tsv')
+    """
+    end = next((end for end in PACKED if name.lower().endswith(end)), "")
+    return name[: len(name) - len(end)]
 
 
 def line_at(file: TextBytes, place: int) -> int:
