@@ -216,6 +216,32 @@ def test_threads_that_need_the_same_group_read_it_once():
     assert len(table.calls) == 1
 
 
+def test_a_thread_does_not_get_the_error_of_a_column_that_another_asked_for():
+    x, broken, other = names = list(KINDS)
+    table = InMemory(together=True)
+    table.names = tuple(names)
+    waiter = threading.Thread(target=lambda: found.append(table.column(other, 0, 1)))
+    found: list[Column] = []
+
+    def failing(names, first, stop, own=table.read):
+        if broken in names:
+            if waiter.ident is None:
+                waiter.start()
+                run = table._runs[first, stop]
+                while other not in run.asked:  # until it waits for what is read here
+                    waiter.join(0.001)
+            raise ValueError("of small is broken")
+        return own(names, first, stop)
+
+    table.read = failing  # type: ignore[method-assign]
+    table.column(x, 0, 1)
+    with pytest.raises(ValueError, match="of small is broken"):
+        table.column(broken, 0, 1)
+    waiter.join(10)
+    np.testing.assert_array_equal(found[0].values, COLUMNS[other][:3])
+    assert table.calls == [((x,), 0, 1), ((other,), 0, 1)]
+
+
 def test_minibatches_shuffles_and_statistics_work_on_columns():
     d = viewed(table_node(InMemory(), KINDS))
     batches = [batch.x() for batch in d._shuffled(3)._minibatches(6)]

@@ -10,10 +10,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -94,6 +94,10 @@ class Kind(NamedTuple):
     has_missing: bool = False
     nature: str = ""
     nothing: Any = None
+
+
+_Reading: TypeAlias = "Future[Mapping[Name, Column]]"
+"""Columns that a thread reads, for which others wait."""
 
 
 class Table(ABC):
@@ -203,6 +207,7 @@ class Table(ABC):
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
         """Return a column of some groups, read or kept; all these names will be asked for."""
+        made: _Reading | None = None
         with self._lock:
             run, others = self._run_of(first, stop)
             found = run.columns.get(name)
@@ -212,15 +217,26 @@ class Table(ABC):
                     names if len(names) > 1 else self.beside(name, likely, first, stop)
                 )
                 wanted = [name, *(one for one in likely if one != name and one not in run.columns)]
-                made: Future[Mapping[Name, Column]] = Future()
+                made = Future()
                 run.columns.update(dict.fromkeys(wanted, made))
             run.asked.add(name)
-        if found is not None:
-            try:
-                return found.result()[name] if isinstance(found, Future) else found
-            finally:
-                del found  # an error knows this frame, which would keep what the error is about
-        is_guess = False
+        try:
+            if made is not None:
+                return self._filled(run, made, wanted, first, stop)[name]
+            return found.result()[name] if isinstance(found, Future) else cast(Column, found)
+        except ValueError:
+            if made is not None and (len(wanted) == 1 or len(names) > 1):
+                raise
+        finally:
+            # An error knows this frame, which would keep what the error is about.
+            del found, made, run
+        # What is wrong may be in a column that was read beside it, and that nobody asks for here.
+        return self.column(name, first, stop, names if len(names) > 1 else (name, name))
+
+    def _filled(
+        self, run: _Run, made: _Reading, wanted: Sequence[Name], first: int, stop: int
+    ) -> Mapping[Name, Column]:
+        """Return columns of some groups that are read now, and kept in their run."""
         try:
             read = dict(self.read(wanted, first, stop))
             for one in self.fills.keys() & read.keys():
@@ -231,17 +247,13 @@ class Table(ABC):
                     del run.columns[one]
             made.set_exception(error)
             del made, run  # as above
-            if len(wanted) == 1 or len(names) > 1 or not isinstance(error, ValueError):
-                raise
-            is_guess = True  # what is wrong may be in a column that nobody has asked for now
-        if is_guess:
-            return self.column(name, first, stop, (name, name))  # and no other is likely then
+            raise
         made.set_result(read)
         with self._lock:
             run.columns.update((one, read[one]) for one in wanted)  # fewer objects are kept so
             if self._runs.get((first, stop)) is run:  # it may have been forgotten meanwhile
                 self._keep(run, sum(COLUMN_BYTES + read[one].nbytes for one in wanted))
-        return read[name]
+        return read
 
     def _run_of(self, first: int, stop: int) -> tuple[_Run, Collection[Name]]:
         """Return what is kept of some groups, and what else is likely to be asked of them."""
@@ -290,5 +302,5 @@ class _Run:
 
     def __init__(self) -> None:
         self.asked: set[Name] = set()
-        self.columns: dict[Name, Column | Future[Mapping[Name, Column]]] = {}
+        self.columns: dict[Name, Column | _Reading] = {}
         self.bytes, self.number = 0, -1
