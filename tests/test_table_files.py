@@ -1052,6 +1052,34 @@ def test_pyarrow_and_other_writers_folders_are_read(tmp_path):
     )
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv.gz", "jsonl"])
+def test_folders_that_are_named_by_values_alone_are_columns_by_their_keys(suffix, tmp_path):
+    folder = tmp_path / "d"
+    for number, place in enumerate(["2020/a b", "2021/c", "2021/_hidden", "2022"]):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        dv.View(x=np.arange(2) + 10 * number)._save(folder / place / f"one.{suffix}")
+    d = dv.open(folder, keys=["year", "kind"])
+    assert d._fields() == ("x", "year", "kind", "kind_mask")
+    found = [*zip(d.x().tolist(), d.year().tolist(), d.kind(), strict=True)]
+    assert found == [
+        *((x, 2020, "a b") for x in (0, 1)),
+        *((x, 2021, "c") for x in (10, 11)),
+        *((x, 2022, None) for x in (30, 31)),
+    ]
+    assert pickle.loads(pickle.dumps(d)).year().tolist() == d.year().tolist()
+    assert dv.open(folder, keys="year")._fields() == ("x", "year")
+    with pytest.raises(ValueError, match=rf"'2020/a b/one\.{suffix}': keys= names the columns"):
+        dv.open(folder)
+    with pytest.raises(ValueError, match="no folder stands for 'month' of keys="):
+        dv.open(folder, keys=["year", "kind", "month"])
+    for wrong in (["year", "year"], [1], [""]):
+        with pytest.raises(ValueError, match=r"keys= are the names of the columns"):
+            dv.open(folder, keys=wrong)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="it is empty"):
+        dv.open(tmp_path / "empty", keys=["year"])
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
 def test_files_in_a_list_or_of_a_pattern_are_one_table(suffix, tmp_path):
     places = []

@@ -105,6 +105,11 @@ def polars_frame() -> Any:
     ).with_columns(words=pl.Series([[1, 2], [], [3], [4, 5, 6]]))
 
 
+BY_YEAR = {
+    "x": Found((3,), 1.0, 3.0),
+    "word": Found((3,), "a", "c"),
+    "year": Found((3,), 2023, 2024),
+}
 POLARS = {name: COMMON[name] for name in ("name", "age", "size")}
 
 
@@ -159,6 +164,15 @@ def partitioned(folder):
     table = pa.table({"year": [2023, 2023, 2024], "x": [1.0, 2.0, 3.0], "word": ["a", "b", "c"]})
     pq.write_to_dataset(table, folder / "by_year", partition_cols=["year"])
     return folder / "by_year"
+
+
+def partitioned_by_names(folder):
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    table = pa.table({"year": [2023, 2023, 2024], "x": [1.0, 2.0, 3.0], "word": ["a", "b", "c"]})
+    ds.write_dataset(table, folder / "years", format="parquet", partitioning=["year"])
+    return folder / "years"
 
 
 def duckdb_parquet(folder):
@@ -291,14 +305,8 @@ CASES = [
         of_sklearn("images"),
         {"image": Found((2, 427, 640, 3)), "path": Found((2,), "china.jpg", "flower.jpg")},
     ),
-    Case(
-        partitioned,
-        {
-            "x": Found((3,), 1.0, 3.0),
-            "word": Found((3,), "a", "c"),
-            "year": Found((3,), 2023, 2024),
-        },
-    ),
+    Case(partitioned, BY_YEAR),
+    Case(partitioned_by_names, BY_YEAR, {"keys": ["year"]}),
     Case(
         duckdb_parquet,
         {

@@ -57,6 +57,10 @@ MOST_NAMES = 5
 """So many files of a folder are named in an error."""
 
 
+MOST_WALKED = 1000
+"""So many folders are looked into for a table."""
+
+
 def for_option(name: str, value: Any, known: Collection[str]) -> str:
     """Return what to write for an option of pandas, or "" if a format has nothing like it.
 
@@ -75,8 +79,13 @@ def for_file(path: str) -> str:
     return OPENED_BY.get(os.path.splitext(path)[1].lower(), "")
 
 
-def for_folder(path: str, tables: tuple[str, ...], others: tuple[str, ...]) -> str:
-    """Say what a folder holds, and how its tables and other files open, by these suffixes."""
+def for_folder(
+    path: str, tables: tuple[str, ...], others: tuple[str, ...], keyed: tuple[str, ...]
+) -> str:
+    """Say what a folder holds, and how its tables and other files open, by these suffixes.
+
+    Those that are `keyed` may lie in folders whose names are values of columns.
+    """
     with os.scandir(path) as entries:
         names = sorted(one.name for one in islice(entries, 1000) if not one.name.startswith("."))
     if not names:
@@ -85,9 +94,25 @@ def for_folder(path: str, tables: tuple[str, ...], others: tuple[str, ...]) -> s
     ends = [name[-len(end) :] for name in names for end in tables if name.lower().endswith(end)]
     if not ends and sum(name.lower().endswith(others) for name in names) > 1:
         return f"{told}; layout='parts' opens them as one, whose rows follow one another"
+    below = None if ends else table_below(path, keyed)
+    if below is not None:
+        return (
+            f"{told}; it has tables below these, such as {below!r}: keys= names the columns that "
+            "folders stand for, from the outermost on, as in keys=['year', 'month']"
+        )
     if not ends:
         return told
     return (
         f"{told}; dv.open({os.path.join(path, '*' + ends[0])!r}) is a table of all such files, and "
         f"layout='parts' loads them one after the other"
     )
+
+
+def table_below(folder: str, suffixes: tuple[str, ...]) -> str | None:
+    """Return where in a folder a file is that ends so, None if there is none in the first ones."""
+    for place, inside, names in islice(os.walk(folder), MOST_WALKED):
+        inside[:] = sorted(name for name in inside if name[0] not in "._")
+        for name in sorted(names):
+            if name.lower().endswith(suffixes) and name[0] not in "._":
+                return os.path.relpath(os.path.join(place, name), folder)
+    return None

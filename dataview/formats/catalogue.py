@@ -40,6 +40,7 @@ from dataview.formats.media import (
 )
 from dataview.formats.parts import has_numbered_arrays
 from dataview.formats.tables import (
+    TABLE_SUFFIXES,
     has_tables,
     open_feather,
     open_parquet,
@@ -232,10 +233,11 @@ def opened(
         if isinstance(there, Node):
             return there
         path, lease = there
-    found = _format_of([path], format)
+    is_keyed = bool(options.get("keys")) and os.path.isdir(path)
+    found = _of_tables(path) if is_keyed and format is None else _format_of([path], format)
     _check_options(found.open, 3, options, path)
     place = os.path.abspath(path)
-    is_folder = found.is_table and os.path.isdir(place)
+    is_folder = found.is_table and os.path.isdir(place) and not is_keyed
     if is_folder and not (found.is_folder and found.is_folder(place)):
         raise _not_opened(place, path)
     told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
@@ -293,6 +295,22 @@ def _format_of(paths: Sequence[str], format: str | None) -> Format:
     if other is not None:
         raise ValueError(f"files of one format open together; {paths[0]!r} and {other!r} differ")
     return found
+
+
+def _of_tables(folder: str) -> Format:
+    """Return the format of a folder in which, or far below which, tables are."""
+    name = advice.table_below(folder, tuple(_TABLES_IN_FOLDERS))
+    if name is None:
+        raise _not_opened(folder, folder)
+    return next(row for end, row in _TABLES_IN_FOLDERS.items() if name.lower().endswith(end))
+
+
+_TABLES_IN_FOLDERS = {
+    **dict.fromkeys(TABLE_SUFFIXES, FORMATS["partitions"]),
+    **dict.fromkeys(CSV_SUFFIXES, FORMATS["csv"]),
+    **dict.fromkeys(JSON_SUFFIXES, FORMATS["json lines"]),
+}
+"""The suffixes of tables of which a folder may have many as one."""
 
 
 def _check_layout(folder: str) -> None:
@@ -410,7 +428,8 @@ def _not_opened(path: str, given: str) -> ValueError:
     if os.path.isdir(path):
         tables = [suffix for row in FORMATS.values() if row.is_table for suffix in row.suffixes]
         others = [suffix for row in FORMATS.values() for suffix in row.suffixes]
-        what = f"the folder {given!r}; {advice.for_folder(given, (*tables,), (*others,))}"
+        told = advice.for_folder(given, (*tables,), (*others,), (*_TABLES_IN_FOLDERS,))
+        what = f"the folder {given!r}; {told}"
     else:
         what = repr(given) + (
             f", whose data are a view by {way}" if way else "; format= says what it is"

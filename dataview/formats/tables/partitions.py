@@ -1,7 +1,8 @@
 """Parquet, Feather and Arrow files: one, some by their paths, or all of a folder, as one table.
 
 The rows of several follow one another in the order of their paths.  A folder whose name is
-`key=value` gives the rows in it one more column.
+`key=value` gives the rows in it one more column, and so does one whose name is a value alone if
+the user names its key.
 """
 
 from __future__ import annotations
@@ -73,12 +74,20 @@ def open_feather(
 
 
 def open_partitions(
-    path: str, mode: str, claim: Claim | None = None, fill: Any = None, schema: str = "same"
+    path: str,
+    mode: str,
+    claim: Claim | None = None,
+    fill: Any = None,
+    schema: str = "same",
+    keys: Any = (),
 ) -> Node:
-    """Return the record of the columns of all files of a folder, likewise."""
+    """Return the record of the columns of all files of a folder, likewise.
+
+    `keys` name the columns whose values are the names of the folders in it, and of those in these.
+    """
     check_read_only(path, mode)
     check_schema(schema)
-    return FolderTable(path, Opening(path, claim), schema).node(fill)
+    return FolderTable(path, Opening(path, claim), schema, keys=checked_keys(keys)).node(fill)
 
 
 def _opened(
@@ -106,10 +115,16 @@ class FolderTable(Tables):
     """The files of a folder, or those that are listed; each group of rows is one of a file."""
 
     def __init__(
-        self, path: str, opening: Opening, schema: str, listed: Listed | None = None
+        self,
+        path: str,
+        opening: Opening,
+        schema: str,
+        listed: Listed | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
         self.path, self.opening, self.schema, self.listed = path, opening, schema, listed
-        found = list(_files(path, opening, listed))
+        self.keys = keys
+        found = list(_files(path, opening, listed, keys))
         if not found:
             raise ValueError(f"{path} holds no files of tables: none ends in {', '.join(_KINDS)}")
         self.tables = [table for table, _, _ in found]
@@ -125,7 +140,7 @@ class FolderTable(Tables):
         self.joins_groups = False  # few files are open at a time
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = self.path, self.opening, self.schema, self.listed
+        own = self.path, self.opening, self.schema, self.listed, self.keys
         return _reopened, (*own, self.signature(), dict(self.fills))
 
     def signature(self) -> int:
@@ -210,10 +225,10 @@ def with_keys(files: Sequence[FileTable]) -> list[tuple[FileTable, Mapping[Name,
 
 
 def _files(
-    path: str, opening: Opening, listed: Listed | None
+    path: str, opening: Opening, listed: Listed | None, keys: Sequence[str]
 ) -> Iterator[tuple[ArrowTable, str, Mapping[str, str]]]:
     """Yield the files that are listed, or else all of a folder; few of them are open at a time."""
-    kind, places = listed or (None, files_in(path, _is_table))
+    kind, places = listed or (None, files_in(path, _is_table, keys))
     for place, said in ((one, {}) if isinstance(one, str) else one for one in places):
         kind_here = kind or _KINDS[_suffix(place)]
         yield kind_here(os.path.join(path, place), opening, keeps_open=False), place, said
@@ -258,11 +273,12 @@ def _reopened(
     opening: Opening,
     schema: str,
     listed: Listed | None,
+    keys: Sequence[str],
     signature: int,
     fills: Mapping[Name, Any],
 ) -> FolderTable:
     """Open a folder again where a view of it was unpickled."""
-    found = FolderTable(path, opening, schema, listed)
+    found = FolderTable(path, opening, schema, listed, keys)
     if found.signature() != signature:
         raise ValueError(
             f"{path} has changed since a view of it was pickled; open it again and make the view "
@@ -284,9 +300,25 @@ def _suffix(name: str) -> str:
 
 
 def files_in(
-    path: str, is_table: Callable[[str], bool], within: str = ""
+    path: str, is_table: Callable[[str], bool], keys: Sequence[str]
+) -> list[tuple[str, dict[str, str]]]:
+    """Return the places of files in a folder, in order, and what their paths say of their rows.
+
+    Folders that are not named key=value say what the first of `keys` is, those in them the next.
+    """
+    found = [*_files_in(path, is_table, keys)]
+    lost = [key for key in keys if not any(key in said for _, said in found)]
+    if found and lost:
+        raise ValueError(
+            f"no folder stands for {lost[0]!r} of keys=: {path} has the files of tables "
+            f"{found[0][0]!r}{', …' * (len(found) > 1)}"
+        )
+    return found
+
+
+def _files_in(
+    path: str, is_table: Callable[[str], bool], keys: Sequence[str], within: str = ""
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the places of files in a folder, in order, and what their paths say of their rows."""
     with os.scandir(os.path.join(path, within)) as found:
         entries = sorted(found, key=lambda entry: in_order(entry.name))
     for entry in entries:
@@ -294,10 +326,23 @@ def files_in(
         if _is_folder(entry):
             key, is_key, value = entry.name.partition("=")
             own = {unquote(key): unquote(value)} if is_key else {}
-            found_below = files_in(path, is_table, place)
+            if not is_key and keys:
+                own = {keys[0]: unquote(entry.name)}
+            found_below = _files_in(path, is_table, keys if is_key else keys[1:], place)
             yield from ((below, {**own, **values}) for below, values in found_below)
         elif entry.is_file() and is_table(entry.name):
             yield place, {}
+
+
+def checked_keys(keys: Any) -> tuple[str, ...]:
+    """Return the names that a user gives to what names of folders say."""
+    own = (keys,) if isinstance(keys, str) else tuple(keys or ())
+    if any(not isinstance(key, str) or not key for key in own) or len({*own}) < len(own):
+        raise ValueError(
+            "keys= are the names of the columns that folders stand for, from the outermost on, as "
+            f"in ['year', 'month']; got {keys!r}"
+        )
+    return own
 
 
 def has_files(path: str, is_table: Callable[[str], bool], is_part: bool = True) -> bool:

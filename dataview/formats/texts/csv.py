@@ -95,13 +95,14 @@ def open_csv(
     schema: str = "same",
     thousands: str | None = None,
     short: str = "refuse",
+    keys: Any = (),
 ) -> Node:
     """Return the record of the columns of a file, or of several whose rows follow one another."""
     options = Options(
         sep, header, names, types, missing, quote, comment, encoding, decimal, dates, skip,
         thousands, short,
     )  # fmt: skip
-    found = listed(path, CSV_SUFFIXES)
+    found = listed(path, CSV_SUFFIXES, keys)
     paths = [one for one, _ in found]
     if mode != "r":
         raise ValueError(

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dataview.formats.tables.columns import Kind, Name, Table
-from dataview.formats.tables.partitions import FileTable, files_in, has_files, with_keys
+from dataview.formats.tables.partitions import (
+    FileTable,
+    checked_keys,
+    files_in,
+    has_files,
+    with_keys,
+)
 
 Kinds: TypeAlias = Mapping[Name, Kind]
 
@@ -26,15 +32,19 @@ def _is_part(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def listed(
-    path: str | Sequence[str], suffixes: tuple[str, ...]
+    path: str | Sequence[str], suffixes: tuple[str, ...], keys: Any = ()
 ) -> list[tuple[str, Mapping[str, str]]]:
     """Return the paths of files, or of those in a folder, and what these say of their rows."""
-    if not isinstance(path, str):
-        return [(one, {}) for one in path]
-    if not os.path.isdir(path):
-        return [(path, {})]
-    found = files_in(path, lambda name: _is_part(name, suffixes))
-    return [(os.path.join(path, place), values) for place, values in found]
+    own = checked_keys(keys)
+    if isinstance(path, str) and os.path.isdir(path):
+        found = files_in(path, lambda name: _is_part(name, suffixes), own)
+        if not found:
+            raise ValueError(f"{path} has no files that end in {', '.join(suffixes)}")
+        return [(os.path.join(path, place), values) for place, values in found]
+    paths = [path] if isinstance(path, str) else path
+    if own:
+        raise ValueError(f"keys= is an option of folders; got {', '.join(paths)}")
+    return [(one, {}) for one in paths]
 
 
 def keyed(

@@ -47,13 +47,14 @@ def open_json_lines(
     rows_settled: int | None = SETTLED,
     fill: Any = None,
     schema: str = "union",
+    keys: Any = (),
 ) -> Node:
     """Return the record of the fields of a file's rows, of which the first `rows_settled` are read.
 
     None reads all of them.  Of several files the rows follow one another: what one of them lacks is
     missing there, or else `schema` is "same".
     """
-    listing = listed(path, JSON_SUFFIXES)
+    listing = listed(path, JSON_SUFFIXES, keys)
     paths = [one for one, _ in listing]
     if mode != "r":
         raise ValueError(
