@@ -420,7 +420,7 @@ def test_a_result_that_integers_cannot_hold_is_told_with_what_to_write(change):
     assert a.tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.avro"])
+@pytest.mark.parametrize("name", ["a.xlsx", "a.avro", "a.csv.zst"])
 def test_a_file_of_another_format_is_told_with_the_way_to_open_it(name):
     told = rf"end in \.npy, .*; got '{name}', whose data are a view by"
     with pytest.raises(ValueError, match=told):

@@ -24,6 +24,7 @@ import dataview as dv
 from children import printed
 from dataview.formats.tables.arrow_tables import ArrowTable
 from dataview.formats.tables.parquet import ParquetTable
+from leftovers import open_files
 from oracle import examples
 
 # -------------------- what Arrow's types become --------------------
@@ -1034,6 +1035,24 @@ def test_a_folder_is_the_rows_of_its_files_and_paths_are_columns(tmp_path):
     d._close()
     with pytest.raises(ValueError, match="was closed"):
         d.x[:1]()
+
+
+def test_few_of_many_files_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr("dataview.formats.tables.parquet.MOST_OPEN", 2)
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    places = [shutil.copy(tmp_path / "a.parquet", tmp_path / f"{n}.parquet") for n in range(5)]
+    views = [dv.open(place) for place in places]
+
+    def are_open():
+        found = [*open_files().values()]
+        return [n for n, place in enumerate(places) if str(place) in found]
+
+    assert are_open() == [3, 4]
+    assert [view.x().tolist() for view in views] == [[1, 2]] * 5
+    assert views[3].x[0]() == 1 and are_open() == [3, 4]
+    for view in views:
+        view._close()
+    assert are_open() == []
 
 
 def test_pyarrow_and_other_writers_folders_are_read(tmp_path):

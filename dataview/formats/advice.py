@@ -17,6 +17,7 @@ OPENED_BY = {
     ".dta": "dv.View(pandas.read_stata(path))",
     ".sas7bdat": "dv.View(pandas.read_sas(path))",
     ".pkl": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
+    ".zst": "dv.View(pyarrow.csv.read_csv(path)) if it is a packed CSV",
     ".pickle": "dv.View(pandas.read_pickle(path)), for files you trust: they can run any code",
 }
 """How files that other libraries open become views."""

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,6 +35,9 @@ SHORTEST_BATCH, LONGEST_BATCH = 1 << 6, 1 << 14
 
 Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 """The least and the greatest value of each group of rows, and of which groups these are known."""
+
+MOST_OPEN = 256
+"""The files of so many tables stay open between readings: a system may allow four times as many."""
 
 HEAD_BYTES = 64
 """No head of a dictionary takes more."""
@@ -210,6 +214,7 @@ class ParquetTable(ArrowTable):
         if self.keeps_open:
             with self._taking:
                 idle.append(reader)
+            _close_some(self)
         else:
             reader.close()
 
@@ -238,11 +243,33 @@ class ParquetTable(ArrowTable):
     def close(self) -> None:
         """Have all views of the file say that it is closed."""
         super().close()
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close the readers that nobody uses: the next reading opens the file again."""
         with self._taking:
             idle = [reader for readers in self._idle.values() for reader in readers]
             self._idle = {True: [], False: []}
         for reader in idle:
             reader.close()
+
+
+_OPEN: WeakValueDictionary[int, ParquetTable] = WeakValueDictionary()
+"""The tables with idle readers, the one that was read latest last."""
+
+_CHOOSING = threading.Lock()
+
+
+def _close_some(latest: ParquetTable) -> None:
+    """Note which table was read latest, and close the files of others if too many are open."""
+    with _CHOOSING:
+        _OPEN.pop(id(latest), None)
+        _OPEN[id(latest)] = latest
+        others = [*_OPEN.values()][:-MOST_OPEN] if len(_OPEN) > MOST_OPEN else []
+        for one in others:
+            _OPEN.pop(id(one), None)
+    for one in others:
+        one.close_idle()
 
 
 class _Dictionary(NamedTuple):
