@@ -464,7 +464,7 @@ def test_hostile_words_are_escaped(name):
 def test_much_is_cut():
     alike = rows(3)
     wide = dv.View(**{f"f{number}": alike for number in range(2000)})
-    assert "… 1980 more" in check_shown(wide)[1]
+    assert "… 1988 more" in check_shown(wide)[1]
     nested = alike
     for _ in range(60):
         nested = {"inner": nested, "other": alike}

@@ -43,7 +43,7 @@ from dataview.show.words import (
 
 SAMPLE_BYTES = 1 << 24
 NODES_ASKED = 500
-PARTS_ASKED = 60
+PARTS_ASKED = 30
 """Of a node with many parts, so many stand for all."""
 
 

@@ -50,6 +50,12 @@ from dataview.show.words import (
 )
 
 UNREAD_SHOWN, FIELDS_IN_TEXT = 5, 20
+MANY = 5
+"""Of more fields than so many times the room, only some three fifths of the room are shown.
+
+That says as much of a thousand fields, and a display must be quick.
+"""
+
 ROWS, ROWS_ASKED = 3, 30
 """How many rows of each end are shown: of what is in memory, and of what was asked for."""
 
@@ -142,6 +148,8 @@ class Outline:
             root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
             self.table = _grid(root.ends)
             return
+        if len(root.inner) > MANY * room and not asked:
+            room = room * 3 // 5
         waiting = deque([root])
         while waiting:
             part = waiting.popleft()
