@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import itertools
+import math
 import pickle
 import sqlite3
 import warnings
@@ -1210,3 +1211,33 @@ def test_a_column_by_itself_is_described_without_its_gaps():
     columns = lacking(*wide).x._describe(columns=True)
     assert [one["missing"] for one in columns.values()] == [1, 2]
     assert [one["max"] for one in lacking(*wide)._describe(columns=True).values()][:2] == [6, 7]
+
+
+GAP = pa.table({"age": [3, None, 5], "x": [1.5, None, 2.5]})
+
+
+@pytest.mark.parametrize("number", [int, float, complex, [7, 8, 9].__getitem__])
+def test_what_is_missing_is_no_number(number):
+    ages = dv.View(GAP).age
+    with pytest.raises(ValueError, match=r"is missing: d\._isna\(\) is true"):
+        number(ages[1])
+    with pytest.raises(ValueError, match="is missing"):
+        number(ages[1] + 1)
+    assert number((ages - 2)[0]) == number(1)
+
+
+def test_what_is_missing_is_shown_and_not_true():
+    table = dv.View(GAP)
+    assert f"{table.age[1]:5d} {table.age[0]:02d} {table.x[1]:.2f}" == "– 03 –"
+    assert not (table.age + 1)[1] and (table.age + 1)[0]
+    assert math.isnan(float(table.x[1]))  # NaN says so itself
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan])
+def test_a_comparison_with_nothing_says_what_finds_what_is_missing(nothing):
+    ages = dv.View(GAP).age
+    with pytest.warns(RuntimeWarning, match=r"nothing equals .*d\._isna\(\)"):
+        assert not (ages == nothing)().any()
+    with pytest.warns(RuntimeWarning, match="nothing equals"):
+        assert not (nothing == ages)().any()
+    assert not (dv.View([1.5, 2.5]) == nothing)().any()  # no gaps: the answer is NumPy's

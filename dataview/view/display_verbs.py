@@ -8,9 +8,8 @@ from itertools import islice
 from typing import Any, Self, TypeVar, cast
 
 from dataview import samplers, samples, show, tables
-from dataview.compute import evaluate
 from dataview.exchange import freeze
-from dataview.plan.gaps import present_in
+from dataview.exchange import freeze
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
@@ -147,9 +146,7 @@ class DisplayVerbs(BaseView):
             return show.text(node, freeze(node))
         if not lengths.is_one(node):
             return repr(self)
-        present = present_in(node) if node.has_gaps else None
-        is_there = present is None or bool(evaluate(present).all())
-        return str(self()) if is_there else show.MISSING
+        return show.MISSING if lengths.is_missing(node) else str(self())
 
     def __repr__(self) -> str:
         return show.text(_looked_at(self), _asked(self))

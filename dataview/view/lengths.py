@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dataview import show
 from dataview.compute import evaluate, is_equal
 from dataview.errors import StreamError, shape_text
 from dataview.index import is_endless
@@ -103,7 +103,7 @@ def truth(node: Node) -> bool:
             f"the truth of a view of {size} elements is ambiguous: d._any() or d._all() has one; "
             "conditions on each element are joined by &, | and ~, as in (d > 1) & (d < 3)"
         )
-    return bool(evaluate(node))
+    return bool(evaluate(node)) and not is_missing(node)
 
 
 def _same_gaps(left: Argument, right: Argument) -> bool:
@@ -113,7 +113,13 @@ def _same_gaps(left: Argument, right: Argument) -> bool:
     return is_equal(*given) if len(given) == 2 else all(evaluate(mask).all() for mask in given)
 
 
-def only_value(view: Callable[[], Any], what: str) -> Any:
+def is_missing(node: Node) -> bool:
+    """Whether a mask says that an only element is not there."""
+    present = present_in(node) if node.has_gaps else None
+    return present is not None and not evaluate(present).all()
+
+
+def only_value(view: BaseView, what: str) -> Any:
     """Return the only element of a view, or say what needs one."""
     found = view()
     size = getattr(found, "size", 1)  # a scalar of NumPy's has one, other objects are one
@@ -121,6 +127,11 @@ def only_value(view: Callable[[], Any], what: str) -> Any:
         raise TypeError(
             f"{what} takes a view of one element, and this one has {size}; np.round(d, 2) and "
             "d._astype(int) are of each"
+        )
+    if is_missing(node_of(view)) and found == found:  # NaN says itself that it is missing
+        raise ValueError(
+            f"{what} takes a value, and that of {show.title(node_of(view))} is missing: "
+            "d._isna() is true; d._fillna(value) puts a value in its place"
         )
     return found
 

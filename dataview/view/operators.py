@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
@@ -10,8 +11,9 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import exchange, tables
+from dataview import exchange, show, tables
 from dataview.compute import changing_arrays, evaluate, matmul
+from dataview.errors import warn
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import keyed
@@ -137,7 +139,7 @@ class Operators(BaseView):
         return operator.index(lengths.only_value(self, "an index"))
 
     def __format__(self, spec: str) -> str:
-        if not spec:
+        if not spec or (lengths.is_one(node_of(self)) and lengths.is_missing(node_of(self))):
             return str(self)
         return format(lengths.only_value(self, f"the format {spec!r}"), spec)
 
@@ -361,8 +363,19 @@ def _left_to_numpy(
 _WHOLES = (BaseView, Mapping, list, tuple)
 
 
+def _is_nothing(value: Any) -> bool:
+    """Whether a user may mean what is missing."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def _compared(left: Any, right: Any, negated: bool) -> Any:
     """Return the comparison; that of a view with a scalar has no truth as a whole."""
     wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
     sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
+    for side, other in ((left, right), (right, left)):
+        if _is_nothing(side) and isinstance(other, BaseView) and node_of(other).has_gaps:
+            warn(
+                f"nothing equals {side!r}, not even a missing value: d._isna() and d._notna() tell "
+                f"where values of {show.title(node_of(other))} are missing"
+            )
     return viewed(compared(*sides, negated, wholes))
