@@ -105,7 +105,7 @@ MISTAKES = [
     ("x.shape = (6, 2)", "d._reshape(shape)", "x._reshape(6, 2)"),
     ("x.dtype = 'f4'", "d._astype(dtype)", "x._astype('f4')"),
     ("d[0].petal = x[0, :2]", "'petal' | [...] = other | ._set_field(", "d[0]._field('petal')._write([1, 2])"),
-    ("del d.petal", "'petal' | _select()", "d._select('target')"),
+    ("del d.petal", "d._drop('petal')", "d._drop('petal')"),
     # --- making a view
     ("dv.View(X, y)", "got 2 | dv.View(input=X, target=y)", "dv.View(input=X, target=y)"),
     ("dv.View(X, target=labels)", "'target' | dv.View(input=X, target=y)", "dv.View(input=X, target=labels)"),
@@ -243,6 +243,9 @@ MISTAKES = [
     ("r._loader(2).petal", "fields belong to its batches: batch.petal", "[batch.petal() for batch in r._loader(2)]"),
     ("x._mean('petal')", "axis of mean is an integer | 'petal' | d.x._mean()", "d.petal._mean()()"),
     ("x._std(axis='rows')", "axis of std is an integer | 'rows'", "x._std(axis=0)()"),
+    ("r._isna()", "choose a field: 'petal', 'label', 'n' | d._missing()", "r._missing()()"),
+    ("x.tanh()", "np.tanh(d)", "np.tanh(x)()"),
+    ("r.pivot_table('n')", "d._group(by=['x', 'y'])", "r._group(by=['label', 'n'])._mean()()"),
     ("r.n > None", "None is no operand | d._isna()", "r.n._isna()"),
     ("x += None", "None is no operand | d._isna()", "x[...] = x._fillna(0)"),
     ("x += 'a'", "add takes no float64 and <U1 | d._astype(float)", "x += 1"),
@@ -386,7 +389,8 @@ def test_no_message_shows_what_is_internal_or_is_longer_than_a_paragraph(names, 
 NEEDED = {
     "backward": "torch", "cuda": "torch", "device": "torch", "grad": "torch",
     "requires_grad": "torch",
-    "cpu": "", "to": "torch", "to_tensor": "torch", "as_tensor": "torch", "to_dataframe": "pandas",
+    "cpu": "", "to": "torch", "to_device": "torch", "to_tensor": "torch", "as_tensor": "torch",
+    "to_dataframe": "pandas",
 }  # fmt: skip
 """By a name, the library that the advice for it needs; these are tested as clients are."""
 

@@ -105,6 +105,12 @@ def _count_missing(node: Node, there: Node | None) -> Node:
 
 def known(node: Node, verb: str) -> Node:
     """Return where there are values, neither NaN, NaT and None nor what a mask says is missing."""
+    if isinstance(node, Record | Driven):
+        names = ", ".join(map(repr, node.fields))
+        raise TypeError(
+            f"{verb} takes one array, not a record; choose a field: {names}; d._missing() counts "
+            "what is missing in each"
+        )
     check_array(node, verb)
     if isinstance(node, Ragged):
         rows = node.relaid()

@@ -233,7 +233,7 @@ class View(
         _assign(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"fields are not deleted; keep others with _select(): {name!r}")
+        raise AttributeError(f"fields are not deleted: d._drop({name!r}) is the view without it")
 
     def __delitem__(self, key: Any) -> None:
         if isinstance(key, str):
