@@ -140,6 +140,9 @@ def test_head_reads_only_what_it_prints(output_of):
     assert [int(line) for line in lines[1:]] == list(range(200))
     assert len(output_of("head table.npy").splitlines()) == 1 + len(TABLE)
     assert output_of("head table.npy -n 0") == ""
+    pathlib.Path("empty.csv").write_text("name,age\n")
+    assert output_of("head empty.csv") == "name  age\n"
+    assert output_of("head empty.csv --json") == ""
 
 
 def test_columns_called_like_masks_are_shown_and_gaps_are_empty(output_of):
@@ -360,6 +363,12 @@ def test_the_cache_is_listed_and_cleared(output_of, monkeypatch, tmp_path):
 def test_data_come_through_a_pipe(output_of, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PEOPLE.encode())))
     assert output_of("head - --format csv -n 1 --fields name") == "name\nAda\n"
+
+
+def test_a_closed_output_is_called_one(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["show", "table.npy"]) == 1
+    assert capsys.readouterr().err == "dataview: error: the output is closed\n"
 
 
 def test_an_empty_pipe_is_called_one(run, monkeypatch):

@@ -51,7 +51,7 @@ def _facts(d: dv.View) -> dict[str, Any]:
 def head(chosen: Namespace) -> Iterator[str]:
     """Return the first rows, a block at a time."""
     with opened(chosen) as d:
-        if not chosen.json and not chosen.rows:
+        if not chosen.rows:
             return
         blocks = (_columns_of(block) for block in _blocks(d, chosen.rows))
         yield from json_of_rows(blocks) if chosen.json else table_of(blocks)
@@ -61,7 +61,9 @@ def _blocks(d: dv.View, rows: int) -> Iterator[dv.View]:
     """Yield blocks of the first rows; what has no rows is one block."""
     if d._length() is None and d._shape() == ():
         yield d[None]
-    elif rows:
+    elif d._length() == 0:
+        yield d  # its names are printed
+    else:
         yield from d[:rows]._minibatches(BLOCK)
 
 
@@ -139,7 +141,8 @@ def cache(chosen: Namespace) -> Iterator[str]:
         yield json_of(found._asdict() | {"files": [one._asdict() for one in found.files]})
         return
     limit = "" if found.limit is None else f" of {size_text(found.limit)}"
-    yield f"{found.folder}: {len(found.files)} files, {size_text(found.bytes)}{limit}"
+    files = "1 file" if len(found.files) == 1 else f"{len(found.files)} files"
+    yield f"{found.folder}: {files}, {size_text(found.bytes)}{limit}"
     yield from (f"{size_text(one.bytes):>10}  {one.url}" for one in found.files)
 
 

@@ -67,6 +67,9 @@ def _status(arguments: Sequence[str] | None, program: str) -> int:
 
 def _done(chosen: argparse.Namespace, program: str) -> int:
     """Run a command; return its exit status."""
+    if sys.stdout is None:
+        _tell(program, "error", "the output is closed")
+        return FAILED
     try:
         _print(chosen.run(chosen))
         sys.stdout.flush()
