@@ -38,7 +38,7 @@ from dataview.show.facts import (
     what,
 )
 from dataview.show.formulas import formula_of
-from dataview.show.values import Ends, ends_of
+from dataview.show.values import Ends, ends_of, is_looked_up
 from dataview.show.words import (
     dtype_text,
     few,
@@ -147,6 +147,7 @@ class Outline:
         if not (root.fields.named or root.fields.unread):
             root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
             self.table = _grid(root.ends)
+            self.unread = self.unread or _not_found([root])
             return
         if len(root.inner) > MANY * room and not asked:
             room = room * 3 // 5
@@ -157,6 +158,7 @@ class Outline:
             room -= len(part.parts)
             waiting.extend(part.parts)
         self.table = _table(root, asked)
+        self.unread = self.unread or _not_found(root.parts)
         self.hidden = len(root.inner) - len(root.parts)
         if self.table and root.parts[0].ends:
             self.heads = len(self.table[0].cells) - len(column_of(root.parts[0].ends))
@@ -261,6 +263,12 @@ def _unread(node: Node, found: Sequence[Place]) -> str:
         first = harmless(next(iter(node.fields)))
         return f"{CUT} not read; d[{first!r}]._head() shows the first rows of a field"
     return f"{CUT} not read; {'d._head() shows the first rows' if rows else 'd() has the values'}"
+
+
+def _not_found(parts: Sequence[Part]) -> str:
+    """Return what shows the values of fields whose order is not found for a display."""
+    is_due = any(part.ends is None and is_looked_up(part.data) for part in parts)
+    return f"{CUT} not computed; d._head() shows the first rows" if is_due else ""
 
 
 # --- values --------------------------------------------------------------------------------------

@@ -146,6 +146,15 @@ def in_memory(node: Node) -> bool:
     return True
 
 
+def is_looked_up(node: Node) -> bool:
+    """Whether rows of memory stand in an order that is found by comparing, as if sorted."""
+    is_found = True
+    while isinstance(node, Select):
+        is_found = is_found and all(map(_is_known, node.index.maps))
+        node = node.node
+    return not is_found and in_memory(node)
+
+
 def is_shown(node: Node) -> bool:
     """Whether a node is rows of tables that are asked for in order to see them."""
     first = node
