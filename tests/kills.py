@@ -26,6 +26,7 @@ import numpy as np
 
 import dataview as dv
 from dataview.index.sizes import sizes
+from dataview.write.journal import Journal
 
 SMALL = {
     "block_bytes": 1 << 12,
@@ -223,12 +224,15 @@ CASES = {
 
 
 class Killer:
-    """Kills its process at a step: a call that changes a file, before it or in the midst of it."""
+    """Kills its process at a step: a call that changes a file, before it or in the midst of it.
+
+    That a block is done is a step, too: its mark may be set in memory that is shared with a file.
+    """
 
     def __init__(self, at, half):
         self.at, self.half = at, half
         self.counted = mmap.mmap(-1, 8)  # shared with the process that forks
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a mark may be a call of its own
 
     @property
     def count(self):
@@ -237,6 +241,7 @@ class Killer:
     def install(self):
         for name in ("pwrite", "pwritev", "ftruncate", "unlink", "replace", "rmdir", "open"):
             setattr(os, name, self.wrapped(name, getattr(os, name)))
+        Journal.mark = self.wrapped("mark", Journal.mark)
 
     def wrapped(self, name, function):
         def step(*args, **options):
@@ -254,7 +259,7 @@ class Killer:
 
     def write_half(self, name, function, handle, data, place):
         part = memoryview(data[0] if name == "pwritev" else data)
-        if part.nbytes > 64:  # what is so short is written whole or not at all
+        if place % mmap.PAGESIZE + part.nbytes > mmap.PAGESIZE:  # else all is written or nothing
             half = part.cast("B")[: part.nbytes // 2]
             function(handle, (half,) if name == "pwritev" else half, place)
 

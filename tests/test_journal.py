@@ -1069,17 +1069,22 @@ def test_what_is_written_at_once_needs_none(tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_small_update_takes_three_calls(tmp_path, monkeypatch):
+@pytest.mark.parametrize("durable", ["process", "power"])
+def test_a_small_update_takes_few_calls(durable, tmp_path, monkeypatch):
     path = made(tmp_path)
-    d = dv.open(path, "r+")
+    d = dv.open(path, "r+", durable=durable)
     d[123:125] = 1
     counted = []
     for name in ("pwrite", "ftruncate", "fsync"):
         monkeypatch.setattr(os, name, noting(counted, name, getattr(os, name)))
     d[123:125] = 2
+    calls = ["pwrite", "pwrite"]  # what was there together with the header, and the header again
+    if durable == "power":  # a device may write only a part of a page
+        calls = [*["pwrite", "fsync"] * 2, "fsync", "pwrite", "fsync"]
+    assert [name for name, _ in counted] == calls
     d[[3, 500, 2999]] = 3
     monkeypatch.undo()
-    assert [name for name, _ in counted] == ["pwrite"] * 6
+    assert [name for name, _ in counted[len(calls) :]].count("pwrite") == 3
     assert np.load(path)[[3, 124, 500, 2999]].tolist() == [[n] * 4 for n in (3, 2, 3, 3)]
     assert np.array_equal(np.load(path)[501:2999], kills.numbers()[501:2999])
 

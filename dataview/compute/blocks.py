@@ -236,6 +236,7 @@ class _Fusion:
         self.in_memory = all(leaf.array is not None for leaf in self.leaves)
         self.together = 1
         self.together = self._repeat_rows()
+        self.known: dict[int, list[Cut]] = {}  # most parts are of the same length
 
     def run(self) -> FloatErrors:
         """Compute all blocks, and return the floating-point errors of all threads."""
@@ -247,29 +248,43 @@ class _Fusion:
         return self.errors
 
     def _compute(self, part: Cut | None) -> None:
-        executors.run_blocks(self.block, self.blocks(part))
+        executors.run_blocks(self.block, self._blocks(part))
 
-    def blocks(self, part: Cut | None) -> list[Cut]:
+    def _blocks(self, part: Cut | None) -> list[Cut]:
         """Return the blocks of the result, or of a part of it."""
-        if part is not None and part.axis:
+        if part is None:
+            return self._cuts(None)
+        if part.axis:
             return [part]
+        length = part.stop - part.start
+        found = self.known.get(length)
+        if found is None:
+            found = self.known[length] = self._cuts(length)
+        return [cut.moved(part.start) for cut in found]
+
+    def _cuts(self, length: int | None) -> list[Cut]:
+        """Return the blocks of so many rows, None of all."""
         read, shape = not self.in_memory, self.outs[0].shape
-        if part is not None:
-            shape = (part.stop - part.start, *shape[1:])
+        if length is not None:
+            shape = (length, *shape[1:])
         elements = block_elements(self.program, size_of(shape), read)
-        found = cuts(shape, elements, read or part is not None, self.together)
-        return found if part is None else [cut.moved(part.start) for cut in found]
+        return cuts(shape, elements, read or length is not None, self.together)
 
     def _repeat_rows(self) -> int:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
         first, *shape = self.outs[0].shape or (0,)
         same = [leaf for leaf in self.leaves if leaf.is_same_for_rows()]
         most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
-        if not same or most < 2 or self.blocks(self.parts[0])[0].axis:
+        if not same or most < 2 or self._has_columns():
             return 1
         for leaf in same:
             leaf.repeat((most, *shape))
         return int(most)
+
+    def _has_columns(self) -> bool:
+        """Whether blocks are cut along another axis than that of the rows."""
+        part = self.parts[0]
+        return bool(self._cuts(None)[0].axis if part is None else part.axis)
 
     def _noting(self) -> AbstractContextManager[Any]:
         """Note the floating-point errors of all threads, each with the step that it is in."""

@@ -95,7 +95,13 @@ class Cut(NamedTuple):
 
     def moved(self, by: int) -> Cut:
         """Return the block so many positions further on."""
-        return self._replace(start=self.start + by, stop=self.stop + by)
+        axis, start, stop, across = self
+        return Cut(axis, start + by, stop + by, across)
+
+    @property
+    def lengths(self) -> tuple[tuple[int, int], ...]:
+        """The axes that are cut, each with how many positions of it the block has."""
+        return tuple([(cut.axis, cut.stop - cut.start) for cut in (self, *self.across)])
 
     def of(self, array: np.ndarray) -> np.ndarray:
         """Return the block of an array."""

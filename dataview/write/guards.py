@@ -87,7 +87,7 @@ class Guard:
             first = self.owner.path
             files = [_seen(path, first, self.copies.get(path, ""), begun) for path in every]
             way, plan = self._plan(guarded, list(every), files)
-            largest = max((self._bytes_of(block) for block in self.numbers), default=0)
+            largest = self._largest()
             self._warn_of_room(way, guarded)
             for path, place in self.copies.items():
                 copy(path, place, journal.syncs)
@@ -195,6 +195,11 @@ class Guard:
                 f"{size >> 20} MB of what was there beside the file; open it with durable=False to "
                 "update it without"
             )
+
+    def _largest(self) -> int:
+        """Return the bytes of the largest block; most blocks of a change are alike."""
+        alike = {(one.number, one.cut and one.cut.lengths): one for one in self.numbers}
+        return max(map(self._bytes_of, alike.values()), default=0)
 
     def _bytes_of(self, block: Block) -> int:
         if self._is_copied(block):

@@ -41,8 +41,11 @@ START = 64
 
 PAGE = 4096
 
-SUMMED = 8
+SUMMED, APART = 8, 16
 """So many of the first blocks are summed when they are done, and one of so many others."""
+
+ZEROS = 1 << 20
+"""So many bytes of new slots are written by one call."""
 
 FRESH = 0.5
 """A journal that was written less than so many seconds ago need not be made to look younger."""
@@ -53,7 +56,7 @@ MOST_SUMMED = 1 << 25
 
 def is_summed(block: int) -> bool:
     """Whether a sum is kept of what a block holds when it is done: of enough to know a file by."""
-    return block < SUMMED or block % SUMMED == 0
+    return block < SUMMED or block % APART == 0
 
 
 class DamagedJournal(ValueError):
@@ -195,6 +198,9 @@ class Journal:
     def begin_run(self, run: bytes) -> None:
         """Say that one run of bytes is about to be changed; `run` has what they are, and where."""
         self.header = Header(PUT_BACK, os.getpid(), len(run), checksum(run), 1, 1, self.syncs)
+        if START + len(run) <= PAGE and not self.syncs:  # a device may divide a page
+            self._put(self.header.packed().ljust(START, b"\0") + run, 0)
+            return
         self._put(run, START)
         self._sync()
         self._put(self.header.packed(), 0)
@@ -219,10 +225,14 @@ class Journal:
     def _map(self, slots: int) -> None:
         """Have the first slots in memory that is shared with the file, where the system can.
 
-        They have room on the disk then, so that touching them cannot fail.
+        They have room on the disk then, so that touching them cannot fail, and large pages in
+        memory, which a map that fills them would not give them.
         """
-        size = self.header.slot(slots)
-        keep_room(self.handle, size - os.fstat(self.handle).st_size, self.path)
+        size, begin = self.header.slot(slots), os.fstat(self.handle).st_size
+        keep_room(self.handle, size - begin, self.path)
+        zeros = bytes(min(size - begin, ZEROS))
+        for place in range(begin, size, ZEROS):
+            self._put(memoryview(zeros)[: size - place], place)
         try:
             self.memory = mmap.mmap(self.handle, size)
         except (OSError, ValueError):  # not in this file system: slots are written by position
@@ -263,7 +273,11 @@ class Journal:
             return next(self.numbers)
 
     def mark(self, block: int, done: bool) -> None:
-        """Say whether a block is done; by a call, so that the time of the file tells of it."""
+        """Say whether a block is done: by one byte, which a kill cannot divide."""
+        if self.memory is not None:
+            self.memory[self.header.marks + block] = done
+            self.freshen()
+            return
         self._put(b"\1" if done else b"\0", self.header.marks + block)
         self._sync()
 

@@ -106,9 +106,15 @@ class Journals:
             sync_folder(self.folder)
             sync_folder(os.path.dirname(self.folder))
 
-    def check_whole(self) -> None:
-        """Raise if an update by another process has stopped midway since the file was opened."""
-        for path in self._found():
+    def check_whole(self, journal: Journal | None = None) -> None:
+        """Raise if an update by another process has stopped midway since the file was opened.
+
+        Often there is no other journal than that which this process has for its update.
+        """
+        paths = self._found()
+        if journal is not None and paths == [journal.path]:
+            return
+        for path in paths:
             if is_running_here(path):
                 continue
             with contextlib.suppress(FileNotFoundError):

@@ -74,7 +74,7 @@ class _Noted:
         if owner is not None and not owner.needs_none(self.place, old.nbytes):
             journal = owner.taken()
             try:
-                owner.check_whole()
+                owner.check_whole(journal)
                 run = self._run(owner.name, file, old, journal.last_written())
                 journal.begin_run(run.packed())
             except BaseException:

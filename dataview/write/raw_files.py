@@ -35,15 +35,15 @@ def checksum(data: Any) -> int:
     >>> checksum(one) != checksum(other), checksum(one) == checksum(one.tobytes())
     (True, True)
     """
-    if type(data) is bytes and len(data) < LARGE:
+    size = len(data)
+    if size < LARGE:
         return zlib.crc32(data)
-    raw: Any = np.frombuffer(data, np.uint8)
-    if len(raw) < LARGE:
-        return zlib.crc32(raw)
-    whole = len(raw) // PAGE * PAGE
-    pages = np.add.reduce(raw[:whole].view(np.uint64).reshape(-1, PAGE // 8), axis=1)
-    pages *= _weights(len(pages))
-    return int(np.add.reduce(pages)) ^ zlib.crc32(raw[whole:])
+    count = size // PAGE
+    numbers = np.frombuffer(data, np.uint64, count * (PAGE // 8))
+    pages = np.add.reduce(numbers.reshape(count, PAGE // 8), axis=1)
+    pages *= _weights(count)
+    rest = memoryview(data)[count * PAGE :] if size % PAGE else b""
+    return int(np.add.reduce(pages)) ^ zlib.crc32(rest)
 
 
 @functools.lru_cache(maxsize=4)
