@@ -1035,6 +1035,22 @@ def test_a_full_disk_at_any_note_leaves_the_file_whole(way, at, tmp_path, monkey
     assert np.load(path)[:10].any() == np.False_
 
 
+def test_a_disk_without_room_for_a_name_is_left_as_it_was(tmp_path, monkeypatch):
+    path, real = made(tmp_path), os.open
+
+    def full(name, flags, *args, **options):
+        if flags & os.O_EXCL:
+            raise OSError(28, "No space left on device", name)
+        return real(name, flags, *args, **options)
+
+    d = dv.open(path, "r+")
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="No space left"):
+        d += 1
+    assert [*tmp_path.iterdir()] == [path]
+    assert np.array_equal(np.load(path), kills.numbers())
+
+
 def test_no_journal_can_be_made(tmp_path, monkeypatch):
     path = made(tmp_path)
     real = os.makedirs

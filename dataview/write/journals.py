@@ -86,6 +86,9 @@ class Journals:
                     "it without",
                     self.folder,
                 ) from None
+            except OSError:  # the disk is full
+                _remove(os.getpid(), self.folder, [])
+                raise
             lock(journal.handle, waits=True)
             if not os.fstat(journal.handle).st_nlink:  # somebody took it for a forgotten one
                 journal.close()
