@@ -41,7 +41,7 @@ START = 64
 
 PAGE = 4096
 
-SUMMED, APART = 8, 16
+SUMMED = 8
 """So many of the first blocks are summed when they are done, and one of so many others."""
 
 ZEROS = 1 << 20
@@ -56,7 +56,7 @@ MOST_SUMMED = 1 << 25
 
 def is_summed(block: int) -> bool:
     """Whether a sum is kept of what a block holds when it is done: of enough to know a file by."""
-    return block < SUMMED or block % APART == 0
+    return block < SUMMED or block % SUMMED == 0
 
 
 class DamagedJournal(ValueError):
