@@ -9,7 +9,6 @@ from typing import Any, Self, TypeVar, cast
 
 from dataview import samplers, samples, show, tables
 from dataview.exchange import freeze
-from dataview.exchange import freeze
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import nbytes_of
 from dataview.plan.node import Node
