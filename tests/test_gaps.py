@@ -1241,3 +1241,18 @@ def test_a_comparison_with_nothing_says_what_finds_what_is_missing(nothing):
     with pytest.warns(RuntimeWarning, match="nothing equals"):
         assert not (nothing == ages)().any()
     assert not (dv.View([1.5, 2.5]) == nothing)().any()  # no gaps: the answer is NumPy's
+
+
+def test_who_takes_an_array_of_a_column_with_gaps_is_told_of_them():
+    d = dv.View(pa.table({"age": [30, None, 50], "x": [1.5, None, 2.5], "n": [1, 2, 3]}))
+    with pytest.warns(RuntimeWarning, match=r"an array has no gaps: .*_dropna.*_fillna"):
+        assert np.asarray(d.age).tolist() == [30, 0, 50]
+    with pytest.warns(RuntimeWarning, match="a tensor has no gaps"):
+        np.from_dlpack(d.age._fillna(1) * 0 + d.age)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(np.asarray(d.x)[1])  # which tells of itself
+        assert np.asarray(d.age[[0, 2]]).tolist() == [30, 50]
+        assert np.asarray(d.age._fillna(7)).tolist() == [30, 7, 50]
+        assert np.asarray(d.n).tolist() == [1, 2, 3]
+        assert d.age().tolist() == [30, 0, 50]

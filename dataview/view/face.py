@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange, samples, spaces
 from dataview.compute import evaluate, read_as_rows_of
-from dataview.errors import RaggedError
+from dataview.errors import RaggedError, warn
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
     ENDLESS,
@@ -24,11 +24,14 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import found_of, select
+from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
+from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
+from dataview.show import title
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
 
@@ -353,8 +356,15 @@ def evaluated(value: Any) -> Any:
     return value
 
 
-def converted(node: Node, found: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the data of a node in another dtype, as NumPy asks for them."""
+def handed_over(view: BaseView, found: np.ndarray, dtype: Any, copy: bool | None) -> np.ndarray:
+    """Return the data of a view in the dtype that NumPy asks for, which knows no gaps."""
+    if view._state[0].has_gaps:
+        warn_of_gaps(node_of(view), found)
+    if dtype is None or found.dtype == dtype:
+        return found
+    if copy is False:
+        raise ValueError(f"the data is {found.dtype}: to have it as {dtype} it must be copied")
+    node = node_of(view)
     try:
         return found.astype(dtype)
     except (TypeError, ValueError) as error:
@@ -363,6 +373,17 @@ def converted(node: Node, found: np.ndarray, dtype: Any) -> np.ndarray:
             what = f"ragged rows are no array of {np.dtype(dtype)}"
             raise RaggedError(f"{what}; {WAYS_OUT}") from error
         raise
+
+
+def warn_of_gaps(node: Node, found: np.ndarray, what: str = "an array") -> None:
+    """Warn if data are handed over in which other values stand where some are missing."""
+    present = present_in(node)
+    if present is not None and (is_present(found) & ~evaluate(present)).any():
+        warn(
+            f"{what} has no gaps: where values of {title(node)} are missing it has others, such as "
+            "0; _dropna() leaves these rows out, and _fillna(value) puts a value there",
+            once=True,
+        )
 
 
 def names_in(names: Sequence[Any]) -> tuple[str, ...]:

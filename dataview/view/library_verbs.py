@@ -8,9 +8,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
+
 from dataview import exchange, formats, samples
+from dataview.compute import evaluate
 from dataview.plan.node import Node
-from dataview.view.face import BaseView, import_hooks, like, node_of, set_node, unwrapped
+from dataview.view.face import (
+    BaseView,
+    import_hooks,
+    like,
+    node_of,
+    set_node,
+    unwrapped,
+    warn_of_gaps,
+)
 
 
 def _become(view: BaseView, node: Node) -> None:
@@ -152,7 +163,10 @@ class LibraryVerbs(BaseView):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        return exchange.dlpack(node_of(self), stream, max_version, dl_device, copy)
+        node = node_of(self)
+        if node.has_gaps:
+            warn_of_gaps(node, np.asarray(evaluate(node)), "a tensor")
+        return exchange.dlpack(node, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return exchange.DEVICE

@@ -146,11 +146,7 @@ class View(
         found: ndarray = self(copy=copy)
         if not isinstance(found, ndarray):  # a scalar, or an object that may be a list
             found = evaluate_into(node_of(self), None, copy)
-        if dtype is None or found.dtype == dtype:
-            return found
-        if copy is False:
-            raise ValueError(f"the data is {found.dtype}: to have it as {dtype} it must be copied")
-        return face.converted(node_of(self), found, dtype)
+        return face.handed_over(self, found, dtype, copy)
 
     def _asdict(self) -> dict[str, Any]:
         """Return the data of the fields as a dict by name; fields with fields are dicts in it.
