@@ -1553,3 +1553,23 @@ def test_a_column_without_a_name_is_not_readable(tmp_path):
     d = dv.open(path)
     assert (d._fields(), d.b().tolist()) == (("b",), [3, 4])
     assert "has no name" in repr(d)
+
+
+def test_a_folder_of_tables_names_the_other_data_in_it(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "t.parquet")
+    np.save(tmp_path / "x.npy", np.arange(3))
+    (tmp_path / "s.csv").write_text("p,q\n1,2\n")
+    (tmp_path / "README.md").write_text("about it")
+    (tmp_path / "_metadata.csv").write_text("of a tool")
+    d = dv.open(tmp_path)
+    assert d._fields() == ("a",)
+    assert d.a().tolist() == [1, 2, 3]
+    text = repr(d)
+    for name in ("s.csv", "x.npy"):
+        assert f"{name}  ?            not readable: is a file of its own" in text
+    assert "README" not in text
+    assert "_metadata" not in text
+    with pytest.raises(dv.FieldError, match="is a file of its own"):
+        d["x.npy"]
+    with pytest.raises(ValueError, match=r"a copy would lack it.*_drop\('s.csv', 'x.npy'\)"):
+        d._save(tmp_path / "copy.h5")

@@ -28,6 +28,15 @@ EMPTY = "is a group without arrays"
 """Why a group in which there is nothing is no field; a copy of the file is whole without it."""
 
 
+ALONE = (".npz", ".h5", ".hdf5", ".zarr", ".mat", ".nc", ".csv", ".tsv", ".parquet", ".feather")
+"""Suffixes of data that open by themselves, and that a folder of other data has not as fields."""
+
+
+def of_its_own(path: str) -> str:
+    """Return why a file in a folder of other data is no field of that."""
+    return f"is a file of its own: dv.open({path!r})"
+
+
 class NotData(Exception):
     """Why a part of a file is no field."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview.formats.contents import DEEPEST, nested, with_arrays
+from dataview.formats.contents import ALONE, DEEPEST, nested, of_its_own, with_arrays
 from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
 from dataview.formats.handles import Claim
 from dataview.plan.build import stored
@@ -66,9 +66,6 @@ def objects_in(file: Any) -> ArraySource:
 
 SUFFIX = ".npy"
 
-OTHERS = (".npz", ".h5", ".hdf5", ".zarr", ".mat", ".nc", ".csv", ".tsv", ".parquet", ".feather")
-"""Suffixes of data that open by themselves, and that a folder of arrays has not as fields."""
-
 
 def has_arrays(path: str) -> bool:
     """Whether a folder has an array in it, or in one of its subfolders, or was saved."""
@@ -86,7 +83,7 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
     parts: dict[str, Node | str] = {}
     for name, place in _files(path):
         if not name.endswith(SUFFIX):
-            parts[name] = f"is a file of its own: dv.open({place!r})"
+            parts[name] = of_its_own(place)
             continue
         name = name.removesuffix(SUFFIX)
         try:
@@ -113,7 +110,7 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
         start, folder, above = waiting.pop()
         for entry in _entries(folder):
             place = os.path.realpath(entry.path)
-            if _is_array(entry) or entry.name.lower().endswith(OTHERS):
+            if _is_array(entry) or entry.name.lower().endswith(ALONE):
                 yield start + entry.name, entry.path
             elif entry.is_dir() and place not in above and len(above) <= DEEPEST:
                 waiting.append((f"{start}{entry.name}/", entry.path, (*above, place)))

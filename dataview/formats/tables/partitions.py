@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from dataview.formats.contents import described
+from dataview.formats.contents import ALONE, described, of_its_own
 from dataview.formats.handles import Claim
 from dataview.formats.tables.arrow import is_codes_of_texts
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
@@ -152,7 +152,7 @@ class FolderTable(Tables):
     def node(self, fill: Any) -> Node:
         """Return the record of the columns."""
         metas: dict[Name, dict[str, Any]] = {}
-        lost: dict[str, str] = {}
+        lost = {} if self.listed else dict(_beside(self.path))
         for table in self.tables:
             lost |= table.lost
             for name, leaf in table.leaves.items():
@@ -232,6 +232,15 @@ def _files(
     for place, said in ((one, {}) if isinstance(one, str) else one for one in places):
         kind_here = kind or _KINDS[_suffix(place)]
         yield kind_here(os.path.join(path, place), opening, keeps_open=False), place, said
+
+
+def _beside(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of other data in a folder of tables, and why they are none of its columns."""
+    with os.scandir(path) as found:
+        names = sorted(entry.name for entry in found)
+    for name in names:
+        if name.endswith((".npy", *ALONE)) and not _is_table(name) and name[0] not in "._":
+            yield name, of_its_own(os.path.join(path, name))
 
 
 def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:
