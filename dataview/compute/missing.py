@@ -72,6 +72,20 @@ def _is_whole(block: np.ndarray) -> bool:
         return not block.size or not np.isnan(np.min(block))
 
 
+def _whole_of(block: np.ndarray, axes: Axes) -> np.ndarray | None:
+    """Return a block with nothing missing, or what is present if all axes go, else None.
+
+    To leave out the others once takes less time than to pass over them at each step.
+    """
+    if _is_whole(block):
+        return block
+    if len(axes) < max(1, block.ndim):
+        return None
+    values, mask = _parted(block)
+    found = values[mask]
+    return found.reshape(-1, *[1] * (block.ndim - 1)) if found.size else None
+
+
 LINES = 128
 """So many long rows are added at a time, which stay in the cache with what is made of them."""
 
@@ -197,8 +211,9 @@ def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     if tall is not None:
         total, counts = tall
         return total, counts, _common(block, axes, total / np.maximum(counts, 1), counts)
-    if _is_whole(block):
-        total, count, common = mean_part(block, axes, first)
+    whole = _whole_of(block, axes)
+    if whole is not None:
+        total, count, common = mean_part(whole, axes, first)
         return total, np.full(total.shape, count), common
     values, mask = _parted(block)
     if values.dtype.kind in "biu":
@@ -281,8 +296,9 @@ def _mean_of_some(state: State, options: dict[str, Any]) -> Any:
 
 def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return counts, numbers near the means, what the means have more, and the spreads."""
-    if _is_whole(block):
-        count, near, off, squares = moments_part(block, axes, first)
+    whole = _whole_of(block, axes)
+    if whole is not None:
+        count, near, off, squares = moments_part(whole, axes, first)
         return np.full(squares.shape, count), near, off, squares
     values, mask = _parted(block)
     least = np.float64 if values.dtype.kind in "biu" else np.float32
