@@ -256,7 +256,10 @@ def test_recover_tells_and_does_what_is_asked(way, tmp_path):
     assert told.blocks == (1 if way in ("record", "run") else 24)
     assert told.done == (4 if way == "finish" else None)
     state = " with 4 of 24 blocks done" if way == "finish" else ""
-    assert str(told).startswith(f"an update of {path} stopped at ")
+    assert told.what == ("subtract" if way == "finish" else "")
+    by = " by subtract" if way == "finish" else ""
+    assert str(told).startswith(f"an update of {path}{by} stopped at ")
+    assert told.done_now().startswith(f"the update{by} that stopped at ")
     assert str(told).endswith(f"{state}: dv.open can {does} it")
     with small():
         assert dv.recover(str(path), "recover") == [told]

@@ -99,6 +99,13 @@ class Plan(NamedTuple):
     reads: bool = True
     process: int = 0
 
+    def functions(self) -> str:
+        """Return the names of the functions that compute the values, in their order."""
+        steps = [step for part in self.parts for step in part.value or () if type(step) is Step]
+        called = [getattr(step.function, "function", step.function) for step in steps]  # if masked
+        names = [getattr(one, "name", None) or one.__name__ for one in called]
+        return ", ".join(dict.fromkeys(names))
+
     def packed(self) -> bytes:
         """Return the plan as bytes, or raise `Unwritable`."""
         file = io.BytesIO()

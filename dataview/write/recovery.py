@@ -49,7 +49,8 @@ class Recovery(NamedTuple):
     """What the journal of an update says that stopped midway.
 
     `way` is what can be done: to "finish" it, or to "undo" it.  `done` of its `blocks` are changed;
-    of what is undone that is not known, and None.  `when` it was last written, in seconds.
+    of what is undone that is not known, and None.  `when` it was last written, in seconds.  `what`
+    are the functions by which an update is finished that computes.
     """
 
     path: str
@@ -58,15 +59,22 @@ class Recovery(NamedTuple):
     blocks: int
     done: int | None
     when: float
+    what: str = ""
 
     def __str__(self) -> str:
         state = "" if self.done is None else f" with {self.done} of {self.blocks} blocks done"
-        return f"an update of {self.path} stopped at {self._at}{state}: dv.open can {self.way} it"
+        update = f"an update of {self.path}{self._by} stopped at {self._at}{state}"
+        return f"{update}: dv.open can {self.way} it"
 
     def done_now(self) -> str:
         """Say what became of the update."""
         state = "as before it" if self.way == "undo" else "as after it"
-        return f"the update that stopped at {self._at} was {self.outcome}; the file is {state}"
+        update = f"the update{self._by} that stopped at {self._at}"
+        return f"{update} was {self.outcome}; the file is {state}"
+
+    @property
+    def _by(self) -> str:
+        return f" by {self.what}" if self.what else ""
 
     @property
     def _at(self) -> str:
@@ -291,7 +299,7 @@ def _told(journal: FoundJournal, plan: Plan) -> Recovery:
     done = sum(journal.done()) if way == "finish" else None
     path = _path(journal.path, plan.files[0])
     when = os.stat(journal.path).st_mtime
-    return Recovery(path, journal.path, way, journal.header.blocks, done, when)
+    return Recovery(path, journal.path, way, journal.header.blocks, done, when, plan.functions())
 
 
 def _path(name: str, file: File) -> str:
