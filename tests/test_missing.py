@@ -885,6 +885,8 @@ def test_rows_without_a_value_are_last_in_both_orders(dtype, rng):
     assert d._nlargest(5, "x").row().tolist() == descending[:5].tolist()
     assert d._nsmallest(5, by="x").row().tolist() == ascending[:5].tolist()
     assert dv.View(numbers)._nlargest(3)().tolist() == [39, 38, 37]
+    with pytest.raises(TypeError, match=r"rows comes first, as in _nlargest\(5, 'x'\)"):
+        d._nlargest("x", 3)
 
 
 @pytest.mark.parametrize("seed", range(4))

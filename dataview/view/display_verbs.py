@@ -84,6 +84,8 @@ class DisplayVerbs(BaseView):
         return self._first_by(by, False, n)
 
     def _first_by(self, by: Any, is_reversed: bool, n: int) -> Self:
+        if isinstance(n, str):
+            raise TypeError(f"the number of rows comes first, as in _nlargest(5, {n!r})")
         most = n if type(n) is int and n >= 0 else None  # of others `_head` says what is wrong
         found = samplers.sorted_by(node_of(self), keys_by(self, by), is_reversed, most)
         return cast(Self, cast(Any, like(self, found))._head(n))

@@ -26,7 +26,7 @@ _INSTEAD = {
     "(d >= low) & (d <= high)": "between",
     "d @ other": "dot matmul",
     "d()": (
-        "as_numpy collect compute cpu data detach eval evaluate fetch get_data "
+        "as_numpy collect compute cpu data detach evaluate fetch get_data "
         "get_design_matrix load materialize numpy result to_array to_dataset to_records "
         "values"
     ),
@@ -115,6 +115,7 @@ _INSTEAD = {
     "d._windows(size)": "rolling",
     "d.x._astype('M8[Y]')": "dt",
     "d.x._labels()": "classes",
+    "d.x + d.y": "eval",
     "d[-1]": "last",
     "d[...] = value": "fill",
     "d[0]": "first",
@@ -143,6 +144,7 @@ _INSTEAD = {
     "list(d)": "unbind",
     "np.arange(len(d))": "index",
     "np.argsort(d)": "argsort",
+    "np.argsort(np.argsort(d))": "rank",
     "np.asarray(d)": "array asarray",
     "np.broadcast_to(d, shape)": "expand",
     "np.clip(d, low, high)": "clamp clip",
