@@ -188,7 +188,10 @@ class Lab:
         self.page.locator(".jp-mod-completer-enabled").wait_for()
         self.page.keyboard.press("Tab")
         self.page.locator(".jp-Completer-item").first.wait_for()
-        found = self.page.locator(".jp-Completer-match").all_text_contents()
+        items, before, found = self.page.locator(".jp-Completer-match"), None, [""]
+        while before != found:  # many of them are put on the page piece by piece
+            self.page.wait_for_timeout(300)
+            before, found = found, items.all_text_contents()
         self.page.keyboard.press("Escape")
         self.page.locator(".jp-Completer-item").first.wait_for(state="hidden")
         return found

@@ -29,7 +29,7 @@ from dataview.exchange import convert, freeze
 from dataview.index.algebra import ENDLESS
 from dataview.plan import build
 from dataview.samples import streams
-from dataview.show import outline, page, pictures
+from dataview.show import facts, outline, page, pictures
 from dataview.show.page import DRAWN
 from dataview.show.thumbnails import pixels_of
 from dataview.sources import Source
@@ -893,3 +893,15 @@ def test_rows_in_an_order_to_be_found_say_what_shows_them():
         assert text.endswith("\n  … not computed; d._head() shows the first rows")
         assert "not computed; d._head() shows the first rows" in page
         assert "not computed" not in repr(view._head())
+
+
+def test_the_states_of_records_in_records_are_asked_of_some_nodes(monkeypatch):
+    def nested(levels):
+        if levels:
+            return dv.View(**{f"f{n}": nested(levels - 1) for n in range(8)})
+        return dv.View(np.broadcast_to(1.0, 3))
+
+    asked, real = [], facts._order_words
+    monkeypatch.setattr(facts, "_order_words", lambda node: asked.append(1) or real(node))
+    assert repr(nested(4)).startswith("View of 3 rows, 98.3 kB, memory, read-only\n")
+    assert len(asked) < 15 * facts.NODES_ASKED  # for each line that is shown

@@ -154,20 +154,31 @@ def _place(node: Node) -> Place:
     return Place(words, file or words, names, bool(file) or words.endswith(("(r)", "(r+)")))
 
 
-def states(node: Node, depth: int = 4) -> list[str]:
-    """Return in words how the rows were changed, and what they do not allow."""
-    words: dict[str, None] = {}
+def states(node: Node, depth: int = 4, known: dict[int, list[str]] | None = None) -> list[str]:
+    """Return in words how the rows were changed, and what they do not allow.
+
+    Of records in records not all nodes are asked; `known` has what was found of some of them.
+    """
+    known = {} if known is None else known
+    whole, words = id(node), dict[str, None]()
+    if whole in known:
+        return known[whole]
     while isinstance(node, (Select, Driven, Ragged)):
         words |= _order_words(node)
         node = node.values if isinstance(node, Ragged) else node.node
     words |= _order_words(node)
     if isinstance(node, (Concat, Record)) and depth:
         parts = _some_inside(node)
-        for word in states(parts[0], depth - 1) if parts else ():
-            if all(word in states(part, depth - 1) for part in parts):
-                words[word] = None
+        common = states(parts[0], depth - 1, known) if parts else []
+        for part in parts[1:]:
+            if not common or len(known) >= NODES_ASKED:
+                break
+            own = states(part, depth - 1, known)
+            common = [word for word in common if word in own]
+        words |= dict.fromkeys(common)
     told = STATES.get(type(node), {}).items()
-    return [*words, *(word.format(value) for word, ask in told if (value := ask(node)))]
+    known[whole] = [*words, *(word.format(value) for word, ask in told if (value := ask(node)))]
+    return known[whole]
 
 
 def _order_words(node: Node) -> dict[str, None]:

@@ -28,10 +28,10 @@ ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
 """How many rows are drawn if it is not said, and how many bytes they have at most."""
 
 FIELDS_SEEN = 50
-"""Of so many fields of rows that were asked for the displays read, too."""
+"""So many fields of rows that were asked for are displayed with their values, too."""
 
 IMAGES_DRAWN = 32
-"""The same for images of which nobody knows how large they are before they are read."""
+"""How many rows are drawn of images whose size is not known before they are read."""
 
 
 class DisplayVerbs(BaseView):
