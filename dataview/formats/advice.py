@@ -46,7 +46,7 @@ _ELSEWHERE = {
     "na_values": "missing={}",
     "nrows": "dv.open(path)[:{}], which reads no other rows",
     "on_bad_lines": _ALL_ROWS,
-    "parse_dates": "dates=True, or formats by column as dates={{'a': '%d.%m.%Y'}}",
+    "parse_dates": "dates=True, or for texts in another form dates={{'a': '%d.%m.%Y'}}",
     "quotechar": "quote={}",
     "skiprows": "skip={}",
     "usecols": _SOME,
