@@ -23,10 +23,23 @@ NARROW = 1 << 16
 SPREAD = 16
 """Integers further apart are, too, if the table has up to so many places for each label."""
 
+_NOTHING = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}
+"""What says in data of a kind that there is no value; in others None does, among objects."""
+
 _FAMILIES = {
     **dict.fromkeys("biufc", "numbers"), **dict.fromkeys("UT", "text"), "S": "bytes",
     "M": "dates", "m": "durations",
 }  # fmt: skip
+
+
+def nothing_of(dtype: DType) -> tuple[Any, DType]:
+    """Return what stands for no value beside values of a dtype, and the dtype of both.
+
+    >>> nothing_of(np.dtype("M8[D]"))[0], nothing_of(np.dtype("U3"))
+    ('NaT', (None, dtype('O')))
+    """
+    nothing = _NOTHING.get(dtype.kind)
+    return nothing, np.dtype(object) if nothing is None else dtype
 
 
 def family_of(dtype: DType) -> str | None:

@@ -14,6 +14,7 @@ from dataview.compute import CLOSE, KINDS, NEARLY, OF_SOME, Kind, result_dtype
 from dataview.errors import warn
 from dataview.plan.node import DType
 from dataview.plan.operations import is_present
+from dataview.tables.coding import nothing_of
 from dataview.tables.group_blocks import Block, widest_of
 
 State = tuple[Any, ...]
@@ -216,9 +217,8 @@ def _each(kind: Kind, of_none: Any) -> Grouping:
 def _with_none(values: list[np.ndarray], states: np.ndarray, none: Any) -> np.ndarray:
     """Return values where there are states, elsewhere `none`, or else None, NaN or NaT."""
     dtype = values[0].dtype if values else np.dtype(object)
-    if none is None:
-        none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
-    found = np.full(states.shape, none, dtype if dtype.kind in "fcmM" else object)
+    nothing, together = nothing_of(dtype)
+    found = np.full(states.shape, nothing if none is None else none, together)
     there = np.array([state is not None for state in states.flat], bool).reshape(states.shape)
     found[there] = [value.item() if dtype.kind in "OT" else value.reshape(()) for value in values]
     return found

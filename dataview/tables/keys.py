@@ -30,6 +30,7 @@ from dataview.tables.coding import (
     coder,
     in_order,
     labelled,
+    nothing_of,
     without_gaps,
 )
 from dataview.tables.labels import checked_codes, labels_of
@@ -317,9 +318,8 @@ def _at(labels: np.ndarray, places: np.ndarray) -> np.ndarray:
     gone = places == len(labels)
     if not gone.any():
         return np.asarray(labels[places])
-    kind = labels.dtype.kind
-    none = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(kind)
-    found = np.empty(len(places), labels.dtype if kind in "fcmM" else object)
+    none, dtype = nothing_of(labels.dtype)
+    found = np.empty(len(places), dtype)
     found[gone] = none
     found[~gone] = labels[places[~gone]]
     return found

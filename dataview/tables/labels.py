@@ -33,6 +33,7 @@ from dataview.tables.coding import (
     in_order,
     labelled,
     name_of,
+    nothing_of,
     without_gaps,
 )
 from dataview.tables.unique import Table, Values, count_values, in_records
@@ -199,7 +200,7 @@ class Labels:
         """Return them, and last what stands for no label."""
         if self._table is None:
             array = self.array()
-            self._table = np.full(len(array) + 1, *_nothing_of(array.dtype))
+            self._table = np.full(len(array) + 1, *nothing_of(array.dtype))
             self._table[:-1] = array
         return self._table
 
@@ -225,12 +226,6 @@ def _as_array(labels: Any) -> np.ndarray:
     found = np.empty(len(labels), object)  # NumPy would make texts of texts and numbers
     found[:] = labels
     return found
-
-
-def _nothing_of(dtype: DType) -> tuple[Any, DType]:
-    """Return what stands for no label beside labels of a dtype, and the dtype of both."""
-    nothing = {"f": np.nan, "c": np.nan, "m": "NaT", "M": "NaT"}.get(dtype.kind)
-    return nothing, np.dtype(object) if nothing is None else dtype
 
 
 def labels_of(node: Node) -> Labels | None:
@@ -295,7 +290,7 @@ def decoded(codes: Node, labels: Labels) -> Node:
     >>> evaluate(decoded(codes, Labels([2.5, 0.5]))).tolist()
     [0.5, nan, 2.5]
     """
-    _, dtype = _nothing_of(labels.dtype)
+    _, dtype = nothing_of(labels.dtype)
     return Mapped(codes, Decoding(labels), (), known_shape(codes), dtype)
 
 

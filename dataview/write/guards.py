@@ -25,9 +25,10 @@ from dataview.plan.node import Node
 from dataview.plan.places import place_of
 from dataview.sources import Grid, Source
 from dataview.write.changes import Block, Change
-from dataview.write.journal import FINISH, PAGE, START, UNDO, Journal, is_summed
+from dataview.write.journal import FINISH, START, UNDO, Journal, is_summed
 from dataview.write.journals import Journals, sync_folder
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
+from dataview.write.raw_files import PAGE
 
 KEPT_PART = 4
 """Operands are written down that take at most this part of what is updated; else it is undone."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from dataview.index.sizes import sizes
 from dataview.sources import keep_room
-from dataview.write.raw_files import checksum, pread, write_all
+from dataview.write.raw_files import PAGE, checksum, pread, write_all
 
 MAGIC = b"dataview journal"
 VERSION = 4
@@ -38,8 +38,6 @@ _BLOCK_SUM = struct.Struct("<Q")
 
 START = 64
 """Where the plan begins; an entry has as much room before its bytes."""
-
-PAGE = 4096
 
 SUMMED = 8
 """So many of the first blocks are summed when they are done, and one of so many others."""
