@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 
 from dataview.plan.kinds import nbytes_of
-from dataview.sources import NpySource
 from dataview.write.journal import MOST_SUMMED, DamagedJournal, FoundJournal, is_summed
 from dataview.write.plans import File, Plan
 from dataview.write.raw_files import checksum
@@ -102,23 +100,3 @@ def check_done(journal: FoundJournal, update: Update, plan: Plan) -> None:
         known = journal.sum_of(number)
         if known and checksum(found.reshape(-1).view(np.uint8)) != known:
             raise changed_since(str(part.source.path or part.source.folder), journal)
-
-
-def check_begun(journal: FoundJournal, update: Update, plan: Plan, changed: Sequence[bool]) -> None:
-    """Raise if a file was changed of which no block was: a copy of it was put in its place.
-
-    It would be as before the update, which who put it there may repeat.  Libraries change files
-    when they open them, and a recovery changes blocks, so that both may have done it.
-    """
-    if plan.process != journal.header.process or any(journal.done()):
-        return
-    begun = set()
-    for entry in journal.entries():
-        block = update.blocks[entry.block]
-        part = block.of(update.changes)
-        if np.ascontiguousarray(part.source.read(part.where, {})).tobytes() != entry.data:
-            begun.add(plan.parts[block.number].spot.file)
-    for change, one in zip(update.changes, plan.parts, strict=True):
-        number, source = one.spot.file, change.source.root
-        if changed[number] and number not in begun and isinstance(source, NpySource):
-            raise changed_since(str(source.path), journal)

@@ -122,8 +122,7 @@ class Guard:
             try:
                 parts = self._parts(paths, size // KEPT_PART)
                 self.keeps = any(self._reads(change, paths) for change in changes)
-                order, process = self.work.order, os.getpid()
-                plan = Plan(tuple(files), tuple(parts), order, self.keeps, process)
+                plan = Plan(tuple(files), tuple(parts), self.work.order, self.keeps)
                 return FINISH, plan.packed()
             except Unwritable:
                 self.keeps = True
@@ -258,11 +257,12 @@ class Guard:
             self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
         self.journal.mark(self.numbers[block], False)
 
-    def left(self) -> str:
-        """Say what the next opening of the file does with what was not done or undone."""
+    def left(self, is_begun: bool) -> str:
+        """Say what the next opening of the file does, if some block is done or none is."""
         if self.journal is None:
             return ""
-        does = "does the rest" if self.journal.header.way == FINISH else "undoes the write"
+        is_finished = self.journal.header.way == FINISH and (is_begun or not self.keeps)
+        does = "does the rest" if is_finished else "undoes the write"
         return (
             f"; dv.open of the file {does}, too, in any mode, unless dv.recover(path, 'discard') "
             "comes first, which leaves the file as it is"

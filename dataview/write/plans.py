@@ -88,16 +88,12 @@ class File(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes.
-
-    `process` is the number of the one that began it.
-    """
+    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes."""
 
     files: tuple[File, ...]
     parts: tuple[Part, ...]
     order: int = 0
     reads: bool = True
-    process: int = 0
 
     def functions(self) -> str:
         """Return the names of the functions that compute the values, in their order."""

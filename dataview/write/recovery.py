@@ -6,7 +6,6 @@ import contextlib
 import errno
 import itertools
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import Grid, Source, is_zarr_array
 from dataview.write.changes import Change
-from dataview.write.found_files import changed_since, check_begun, check_done, check_file, copy_of
+from dataview.write.found_files import changed_since, check_done, check_file, copy_of
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
@@ -35,9 +34,6 @@ from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
 from dataview.write.raw_files import lock, write_all
 from dataview.write.update import Update
 
-if sys.platform != "win32":
-    pass
-
 Open = Callable[[str], Node]
 """Return the node of a file, opened to be written."""
 
@@ -48,9 +44,9 @@ TELL, RECOVER, FORCE, DISCARD = ACTIONS = "tell", "recover", "force", "discard"
 class Recovery(NamedTuple):
     """What the journal of an update says that stopped midway.
 
-    `way` is what can be done: to "finish" it, or to "undo" it.  `done` of its `blocks` are changed;
-    of what is undone that is not known, and None.  `when` it was last written, in seconds.  `what`
-    are the functions by which an update is finished that computes.
+    `way` is what can be done: to "finish" it, or to "undo" it.  `done` of its `blocks` are changed,
+    or None if that is not known.  `when` it was last written, in seconds.  `what` are the functions
+    by which it computes.
     """
 
     path: str
@@ -295,11 +291,20 @@ def _main(name: str) -> str:
 
 
 def _told(journal: FoundJournal, plan: Plan) -> Recovery:
-    way = "finish" if journal.header.way == FINISH else "undo"
-    done = sum(journal.done()) if way == "finish" else None
+    way = "finish" if _is_finished(journal, plan) else "undo"
+    done = sum(journal.done()) if journal.header.way == FINISH else None
     path = _path(journal.path, plan.files[0])
     when = os.stat(journal.path).st_mtime
     return Recovery(path, journal.path, way, journal.header.blocks, done, when, plan.functions())
+
+
+def _is_finished(journal: FoundJournal, plan: Plan) -> bool:
+    """Whether an update is finished; one of which no block is done yet is undone.
+
+    Then the file may also be a fresh copy, of a script that begins anew and will repeat the update.
+    Its time does not tell: a write that is killed changes the time before the first byte.
+    """
+    return journal.header.way == FINISH and (any(journal.done()) or not plan.reads)
 
 
 def _path(name: str, file: File) -> str:
@@ -329,8 +334,7 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
         own, folder = folder_of(path), os.path.dirname(journal.path)
         is_own = own == folder if not number else journal.path in map(_main, _names(own))
         check_file(path, file, journal, is_own, is_forced)
-    times = [os.stat(path).st_mtime_ns for path in paths]
-    changed = [time != file.time for time, file in zip(times, plan.files, strict=True)]
+    is_finished = _is_finished(journal, plan)
     # All entries are checked before the first is used.
     entries = [
         (entry.slot, entry.block)
@@ -348,13 +352,11 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
         update = _update(plan, sources, journal)
         if not is_forced and not plan.order:
             check_done(journal, update, plan)
-        if not is_forced:
-            check_begun(journal, update, plan, changed)
         journal.claim()
         work = Work(update.changes, update.grids, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
         _put_back(journal, update, entries)
-        if journal.header.way == FINISH:
+        if is_finished:
             _finish(journal, update)
         for change in update.changes:
             change.source.settle()

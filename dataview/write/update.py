@@ -337,7 +337,7 @@ class Update:
             )
         changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
-        left = "" if self.guard is None else self.guard.left()
+        left = "" if self.guard is None else self.guard.left(bool(self.done))
         return (
             f"the write {how}{why}; resume() of this error does the rest (at a prompt: "
             f"sys.last_value.resume()){left}; changed{part}: {changed}"
