@@ -259,6 +259,41 @@ def test_texts_in_zarr_are_whole_as_the_error_says(tmp_path):
     assert dv.open(tmp_path / "a.zarr").o().tolist() == TEXTS.tolist()
 
 
+NAMES = {
+    "^a": "^a",
+    "a": "a",
+    "x y": "x y",
+    "€ (é)": "€ (é)",
+    "p/q": "p_q_2",
+    "p_q": "p_q",
+    "..": "field",
+}
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.h5", "x.zarr", "x"])
+def test_arrays_have_the_names_of_their_fields(name, tmp_path):
+    """Others look for them by these; what no place can be called takes no other field's name."""
+    d = dv.View(**{own: np.arange(3) + number for number, own in enumerate(NAMES)})
+    d._save(tmp_path / name, format=None if "." in name else "folder")
+    assert dv.open(tmp_path / name)._fields() == tuple(NAMES)
+    for number, (own, called) in enumerate(NAMES.items()):
+        expected = np.arange(3) + number
+        assert np.array_equal(dv.open(tmp_path / name)[own](), expected)
+        assert np.array_equal(by_its_library(tmp_path / name, called), expected)
+
+
+def by_its_library(path, name):
+    if path.suffix == ".h5":
+        with h5py.File(path) as file:
+            return file[name][...]
+    if path.suffix == ".zarr":
+        return zarr.open_group(path, mode="r")[name][...]
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            return file[name]
+    return np.load(path / f"{name}.npy")
+
+
 def test_formats_whose_library_is_missing_are_not_named(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "find_spec", lambda library: None)
     monkeypatch.setattr(writers, "import_library", None)

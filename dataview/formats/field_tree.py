@@ -56,6 +56,12 @@ LONGEST_TEXT = 1 << 26
 DEEPEST = 100
 """Fields inside fields are saved so deep: Python reads text that is nested deeper with an error."""
 
+_SPECIAL = r"""\x00-\x1f\x7f\ud800-\udfff/\\:*?"<>|%#\[\]{}"""
+"""No name of an array has these: a file system, a format or an address would take them amiss."""
+
+_TAKEN = {f"{NAME}.json", "zarr.json"}
+"""Files that lie beside the arrays."""
+
 MOST_ROWS = 1 << 31
 """Ragged rows of a file that says it has more are taken for a broken one: lengths are in memory."""
 
@@ -179,7 +185,7 @@ class _Describer:
     def __init__(self, step: int | None) -> None:
         self.step = step
         self.leaves: list[Leaf] = []
-        self.taken = {f"{NAME}.json"}
+        self.taken: set[str] = set()
         self.meta: dict[str, Mapping[str, Any]] = {}
 
     def tree(self, node: Node, within: str, name: str, at: str, depth: int = 0) -> dict[str, Any]:
@@ -221,12 +227,17 @@ class _Describer:
         node: Node | None = None,
     ) -> dict[str, Any]:
         """Return an entry with fields and metadata."""
-        if found := {
-            own: self.field(field, inside, f"{name}.{own}".lstrip("."), own, depth + 1)
-            for own, field in fields.named.items()
-            if node is None or not _is_member(node, own, field)
-        }:
-            entry["fields"] = found
+        own = [
+            one
+            for one, field in fields.named.items()
+            if node is None or not _is_member(node, one, field)
+        ]
+        found = {  # first those that keep their names, which no other field may take
+            one: self.field(fields.named[one], inside, f"{name}.{one}".lstrip("."), one, depth + 1)
+            for one in sorted(own, key=lambda one: _plain(one) != one)
+        }
+        if found:
+            entry["fields"] = {one: found[one] for one in own}
         for key, value in meta.items():
             _check_meta(value, f"metadata {key!r} of {_called(name)}")
         if node is not None and meta:
@@ -247,13 +258,19 @@ class _Describer:
 
     def place(self, within: str, name: str) -> str:
         """Return a place that is free, and a name in every file system and format."""
-        plain = re.sub(r"[^\w-]", "_", name).lstrip("_-")[:60] or "field"
+        plain = _plain(name)
         found, number = f"{within}/{plain}".lstrip("/"), 1
         while found.casefold() in self.taken:
             number += 1
             found = f"{within}/{plain}_{number}".lstrip("/")
         self.taken.add(found.casefold())
         return found
+
+
+def _plain(name: str) -> str:
+    """Return the name of an array for that of a field; most names stay as they are."""
+    plain = re.sub(f"[{_SPECIAL}]", "_", name).lstrip("_-. ")[:60].rstrip(". ") or "field"
+    return plain.replace(".", "_") if plain.casefold() in _TAKEN else plain
 
 
 def _called(name: str) -> str:
