@@ -377,6 +377,50 @@ def test_metadata_of_fields_stay_with_a_slice_of_a_stream():
     assert not noted.y.z._meta
 
 
+HANDING_OUT = {
+    "samples": iter,
+    "probed": lambda v: iter(v._probe()),
+    "a slice": lambda v: iter(v[:2]),
+    "a filter": lambda v: iter(v._filter(lambda row: row._meta["of"] == "mine")),
+    "minibatches": lambda v: iter(v._minibatches(2)),
+    "a loader": lambda v: v._loader(2),
+    "a frozen part": lambda v: [v[:2]._freeze()],
+}
+
+
+@pytest.mark.parametrize("kind", HANDING_OUT)
+@pytest.mark.parametrize("is_ragged", [False, True])
+def test_what_a_stream_hands_out_has_its_metadata(kind, is_ragged):
+    rows = [{"x": np.ones(n if is_ragged else 2), "y": {"z": n}} for n in range(4)]
+    stream = dv.View(lambda: iter(rows))._probe()
+    noted = dv.View(stream, _meta={"x": {"unit": "m"}, "": {"of": "mine"}})
+    for found in HANDING_OUT[kind](noted):
+        assert dict(found._meta) == {"of": "mine"} and dict(found.x._meta) == {"unit": "m"}
+        assert not found.y._meta and not found.y.z._meta
+
+
+def test_functions_of_samples_of_a_stream_get_its_metadata():
+    stream = dv.View(lambda: iter([{"x": 1.0}] * 2))._probe()
+    noted = dv.View(stream, _meta={"x": {"unit": "m"}, "": {"of": "mine"}})
+
+    def see(row):
+        return row.x._meta["unit"] + row._meta["of"]
+
+    assert [row() for row in noted._map(see)] == ["mmine"] * 2
+    (batch,) = noted._loader(2, transform=lambda row: {"seen": see(row)})
+    assert batch.seen().tolist() == ["mmine"] * 2
+
+
+def test_samples_keep_the_metadata_that_they_bring():
+    bring = [dv.View(x=[n], _meta={"x": {"unit": n}, "": {"k": 1}}) for n in range(3)]
+    stream = dv.View(lambda: iter(bring))._probe()
+    assert dict(stream._meta) == {"k": 1}
+    assert [dict(row.x._meta) for row in stream] == [{"unit": n} for n in range(3)]
+    noted = dv.View(stream, _meta={"x": {"unit": "m"}})
+    assert [dict(row.x._meta) for row in noted] == [{"unit": "m"}] * 3
+    assert [dict(row._meta) for row in noted] == [{"k": 1}] * 3
+
+
 @pytest.mark.parametrize("names", ["ab", "ba"])
 def test_a_stream_and_data_of_a_length_are_not_zipped(names):
     parts = {"a": dv.View(lambda: iter(range(3)))._probe(), "b": dv.View([1, 2, 3])}

@@ -10,7 +10,7 @@ from dataview.batches.dealing import Dealing
 from dataview.batches.padding import marked
 from dataview.plan.node import Node
 from dataview.samplers import sampler_of, stream_by
-from dataview.samples import DerivedSamples, Stream, stacked
+from dataview.samples import DerivedSamples, Stream, described, stacked
 
 
 class _BatchedSamples(DerivedSamples):
@@ -62,6 +62,6 @@ def of_stream(
         raise ValueError("a stream needs a batch size")
     limits = [num_samples, None if num_batches is None else num_batches * size]
     most = min((limit for limit in limits if limit is not None), default=None)
-    found = Stream(_BatchedSamples(node.samples, size, tail, most, node.sample))
+    found = Stream(_BatchedSamples(described(node), size, tail, most, node.sample))
     found.meta = node.meta
     return found

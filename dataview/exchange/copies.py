@@ -21,6 +21,7 @@ from dataview.samples import (
     RaggedSamples,
     Stream,
     Undeclared,
+    described,
     read_once,
     stack_nodes,
     with_lengths,
@@ -109,7 +110,7 @@ def _with_gaps(part: Any, old: Any) -> Any:
 
 def _samples(node: Any) -> list[Node]:
     if isinstance(node, Stream):
-        return [row.sample() for row in read_once(node.samples)]
+        return [row.sample() for row in read_once(described(node))]
     numbers = node.numbers().tolist()
     with node.ahead(numbers):
         return [node.sample(number) for number in numbers]

@@ -198,10 +198,10 @@ class _Template:
         self.trailing: tuple[int, ...] | None = None
         self.meta: Mapping[str, Any] = NO_META
         self.fields = NO_FIELDS
-        if like is not None and like.shape is not None:
-            self.trailing = like.shape[1:]
+        if like is not None:
+            self.trailing = None if like.shape is None else like.shape[1:]
             self.meta = like.meta
-            if like._fields is not NO_FIELDS and like.fields.named:
+            if self.trailing is not None and like._fields is not NO_FIELDS and like.fields.named:
                 self.fields = like.fields.windows_only(0, lambda axis: axis > 0)
 
     def node(self, batch: Any) -> Node:
@@ -214,7 +214,7 @@ class _Template:
             return _parts_of(batch, self.like)
         node = Stored(ArraySource(batch), True)
         node.lent = batch
-        if batch.shape[1:] == self.trailing:
+        if self.trailing is None or batch.shape[1:] == self.trailing:
             node.meta = self.meta
             node._fields = self.fields
         return node

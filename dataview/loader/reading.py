@@ -15,7 +15,7 @@ from dataview.loader import ragged
 from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
-from dataview.plan.fields import Attached
+from dataview.plan.fields import NO_META, Attached
 from dataview.plan.gaps import knowing, lacking, least_present, present_in, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
@@ -99,9 +99,11 @@ def sample_node(value: Any, parts: Mapping[str, Node] = NO_NODES) -> Node:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        named = {n: sample_node(v, _inside(parts, n)) for n, v in value.items() if n != OWN}
+        inside = {**parts, **_inside(parts, OWN)}
+        named = {n: sample_node(v, _inside(inside, n)) for n, v in value.items() if n != OWN}
         whole = record(named, 0)
-        return whole.replaced(fields=knowing(whole.fields))
+        meta = parts[OWN].meta if OWN in parts else NO_META
+        return whole.replaced(fields=knowing(whole.fields), meta=meta)
     if isinstance(value, Node):
         return value
     if isinstance(value, (np.ndarray, np.generic)):

@@ -17,7 +17,7 @@ from dataview.batches import Dealing
 from dataview.errors import StreamError
 from dataview.loader.dealing import BatchStep, Cursor, Task
 from dataview.samplers import Sampler, stream_by
-from dataview.samples import Row, Stream, at_epoch, pool_of, within_pool
+from dataview.samples import Row, Stream, at_epoch, described, pool_of, within_pool
 
 Sample: TypeAlias = tuple[int, int, Row]
 """A sample: its place in the epoch, its row number, and itself."""
@@ -138,7 +138,7 @@ class StreamDealer:
     def _begin(self, epoch: int) -> Iterator[Sample]:
         """Return the samples of an epoch, numbered."""
         drawn = stream_by(at_epoch(self.node, epoch), self.sampler, self.seed, epoch)
-        arriving: Iterator[tuple[int, Row]] = enumerate(drawn.samples.rows())
+        arriving: Iterator[tuple[int, Row]] = enumerate(described(drawn).rows())
         if self.pool is not None:
             seed = self.seed if isinstance(self.seed, (tuple, list)) else (self.seed,)
             arriving = within_pool(arriving, self.pool, (*seed, epoch), lambda item: item[1])

@@ -23,6 +23,7 @@ from dataview.samples.mapping import (
     probed,
     row_functions_of,
 )
+from dataview.samples.metadata import described
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
 from dataview.samples.once import keeper, read_together
 from dataview.samples.padding import (
@@ -87,6 +88,7 @@ __all__ = [
     "collected",
     "declared",
     "declared_spec",
+    "described",
     "deterministic",
     "filled",
     "filtered",

@@ -26,6 +26,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.arriving import Row, are_rows, sample_at, together
 from dataview.samples.in_order import block_of
+from dataview.samples.metadata import noted_as
 from dataview.samples.numbered import RaggedSamples, made_sample
 from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
@@ -50,7 +51,7 @@ def collected(node: Node) -> Node:
         return node
     if node.samples.endless:
         raise endless("reading all samples")
-    return _collected(node, node.sample)
+    return _collected(node, noted_as(node.sample, node))
 
 
 def known_lengths(node: Any) -> AnyLength | None:

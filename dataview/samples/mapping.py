@@ -39,6 +39,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import RowViews
 from dataview.samples.in_order import DerivedSamples, FieldSamples, Samples, stacked
+from dataview.samples.metadata import described
 from dataview.samples.numbered import NumberedSamples, RaggedSamples, if_made
 from dataview.samples.once import of_one_call
 from dataview.samples.ragged import AnyLength, as_declared, likeness
@@ -155,7 +156,7 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
         first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
         made = made.replaced(keys=random_keys("map", seed, 0, first, len(made.functions)))
     if isinstance(node, Stream):
-        return _streamed(_MappedSamples(node.samples, made, node.sample), made.spec)
+        return _streamed(_MappedSamples(described(node), made, node.sample), made.spec)
     if not isinstance(node, Sampled) and not known_shape(node):
         raise TypeError("the rows of a view are mapped, and this one is a single element")
     if made.reads is not None and not isinstance(node, Sampled):

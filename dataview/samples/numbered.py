@@ -506,7 +506,7 @@ def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
         found = record(parts, first.rank + 1)
         return found.replaced(fields=knowing(found.fields), meta=first.meta)
     if isinstance(like, AnyLength):
-        return rows_of(samples, like, "row")
+        return rows_of(samples, like, "row").replaced(meta=first.meta)
     rows: Node = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
     rows = rows.replaced(meta=first.meta)
     if any(sample.has_gaps for sample in samples):

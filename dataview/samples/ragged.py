@@ -94,8 +94,12 @@ def likeness(samples: Sequence[Node]) -> Node:
     if any(set(sample.fields) != set(first.fields) for sample in samples):
         return first  # the other one is refused when its turn comes
     own = {name: field(first, name) for name in first.fields}
-    parts = {name: likeness([field(sample, name) for sample in samples]) for name in own}
-    return first if all(parts[n] is own[n] for n in own) else record(parts, 0)
+    others = samples[1:]
+    parts = {n: likeness([part, *(field(one, n) for one in others)]) for n, part in own.items()}
+    if all(parts[name] is own[name] for name in own):
+        return first
+    whole: Any = first
+    return record(parts, whole.rank).replaced(meta=whole.meta)
 
 
 def _of_one_shape(samples: Sequence[Node]) -> Node:

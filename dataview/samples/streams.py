@@ -47,6 +47,7 @@ from dataview.samples.in_order import (
     origin_of,
     read_once,
 )
+from dataview.samples.metadata import described, noted_as
 from dataview.samples.numbered import (
     SAMPLES_READ,
     RaggedSamples,
@@ -265,7 +266,7 @@ class Stream(Sampled):
         like = likeness(first)
         is_alike = not (is_unlike(like) or masks_in(like.fields))
         found = self.samples if is_alike else LikeSamples(self.samples, like)
-        return Stream(found, like)
+        return noted_as(Stream(found, like), self)
 
     def _no_samples(self) -> np.ndarray:
         """Return no samples, of the shape and dtype that they would have."""
@@ -488,7 +489,7 @@ def length_of(node: Node) -> float | None:
 def samples_of(node: Node) -> Iterator[Node]:
     """Return the samples of a node, in order, as nodes; functions make each of them once."""
     if isinstance(node, Stream):
-        return node.samples.iterate()
+        return described(node).iterate()
     if not isinstance(node, Sampled) and not known_shape(node):
         raise TypeError("iteration over a view without axes: it is one element")
     count = node.count
@@ -497,7 +498,7 @@ def samples_of(node: Node) -> Iterator[Node]:
 
 def arriving(node: Node) -> Iterator[Row]:
     """Return the same, as rows of the nodes that they are in, if those of a stream are in some."""
-    return node.samples.rows() if isinstance(node, Stream) else map(Row, samples_of(node))
+    return described(node).rows() if isinstance(node, Stream) else map(Row, samples_of(node))
 
 
 def _samples(node: Node, numbers: Iterable[int]) -> Iterator[Node]:
@@ -509,7 +510,7 @@ def _samples_at(node: Node, numbers: np.ndarray) -> Iterator[Node]:
     """Return the samples with these numbers, which ascend."""
     if isinstance(node, Stream):
         wanted = set(numbers.tolist())
-        return (sample for n, sample in enumerate(node.samples.iterate()) if n in wanted)
+        return (sample for n, sample in enumerate(samples_of(node)) if n in wanted)
     return _samples(node, numbers.tolist())
 
 
