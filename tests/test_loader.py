@@ -1,5 +1,6 @@
 """Loaders: epochs, last batches, ranks, resuming, failures, streams."""
 
+import collections
 import gc
 import itertools
 import json
@@ -663,8 +664,16 @@ def test_the_fingerprint_tells_options_of_samplers_apart():
 
 @pytest.mark.parametrize(
     ("given", "size"),
-    [(np.array, (4,)), (list, (4,)), (lambda rows: rows.reshape(-1, 4).tolist(), ())],
-    ids=["array", "list", "batches"],
+    [
+        (np.array, (4,)),
+        (list, (4,)),
+        (lambda rows: rows.reshape(-1, 4).tolist(), ()),
+        (lambda rows: [*rows.reshape(-1, 4)], ()),
+        (lambda rows: rows.astype(object), (4,)),
+        (lambda rows: collections.deque(rows.tolist()), (4,)),
+        (memoryview, (4,)),
+    ],
+    ids=["array", "list", "batches", "batches in arrays", "objects", "deque", "memory"],
 )
 @pytest.mark.parametrize("count", [20, 800])
 def test_a_state_of_other_rows_that_were_listed_is_refused(count, given, size):
@@ -679,6 +688,55 @@ def test_a_state_of_other_rows_that_were_listed_is_refused(count, given, size):
     np.testing.assert_array_equal(next(again).x(), next(loader).x())
     with pytest.raises(ValueError, match="another order"):
         data._loader(*size, sampler=given(other), repeat=True).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda *a: np.arange(N), r"one row number at each call, .* give the row numbers"),
+        (lambda: 1.5, r"returned 1.5"),
+        (lambda order, position: None, r"gets the order .* got None; rng.permutation"),
+        (lambda order, position: order > 3, r"np.flatnonzero"),
+        (lambda order, position: [[1], [2, 3]], r"returns the next order, row numbers in one"),
+        (lambda data: data, "needs 1"),
+        (lambda *, rng: 0, "needs 1 by name"),
+        (int, "tells no arguments"),
+    ],
+)
+def test_what_a_sampler_function_gets_and_returns(function, message):
+    with pytest.raises(TypeError, match="(?s)sampler function.*" + message):
+        next(dataset(N)._loader(2, function))
+    with pytest.raises(TypeError, match="(?s)sampler function.*" + message):
+        dataset(N)._minibatches(2, sampler=function)[0].y()
+
+
+@pytest.mark.parametrize("given", [lambda of: InLibrary(of), lambda of: of.astype(object)])
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_state_of_other_labels_is_refused(given, is_inside):
+    data, generator = dv.View(x=np.arange(200)), np.random.default_rng(0)
+    first, other = (generator.integers(3, size=200) for _ in range(2))
+
+    def loader(labels):
+        sampler = dv.samplers.label_permutation(by=given(labels))
+        if is_inside:
+            sampler = dv.samplers.restricted(sampler, np.arange(200) % 2, 1)
+        return data._loader(4, sampler)
+
+    state = json.loads(json.dumps(loader(first).state_dict()))
+    loader(first.copy()).load_state_dict(state)
+    with pytest.raises(ValueError, match="another order"):
+        loader(other).load_state_dict(state)
+
+
+class InLibrary:
+    """An array of another library, as its tensors and series are."""
+
+    def __init__(self, values):
+        self.values = values
+        self.shape, self.dtype = values.shape, values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
 
 
 # -------------------- transforms --------------------

@@ -18,6 +18,7 @@ from dataview.exchange.from_libraries import (
     check_gradient,
     in_parts,
     is_foreign,
+    is_view,
     recognise_views,
 )
 from dataview.exchange.functions import Function, bind, pack_like
@@ -38,7 +39,7 @@ from dataview.exchange.to_libraries import (
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_batch", "arrow_stream", "bind",
     "check_gradient", "data_node", "dlpack", "freeze", "holds_columns", "in_parts", "is_bunch",
-    "is_foreign", "node_of", "numbered", "object_node", "operand_of", "pack_like",
+    "is_foreign", "is_view", "node_of", "numbered", "object_node", "operand_of", "pack_like",
     "packed_in_order", "ragged", "recognise_views", "register_in_jax", "sample_node", "samples",
     "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

@@ -172,15 +172,23 @@ def _of_user(value: Any) -> Sampler:
             f"a sampler is a name, one of dv.samplers, row numbers, lists of them, or a function; "
             f"got {value!r}"
         )
-    required = [
-        parameter
-        for parameter in inspect.signature(value).parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(required) not in (0, 2):
+    required = _arguments(value)
+    if required not in ("0", "2"):
+        needs = f"needs {required}" if required else "tells no arguments"
         raise TypeError(
-            "a function is called without arguments for the next row, or with (order, position) "
-            f"for the next order; {value!r} needs {len(required)}"
+            "a sampler function is called without arguments and returns the next row number, or "
+            f"with (order, position) and returns the next order; {value!r} {needs}"
         )
-    return OrderFunction(value) if required else NextRow(value)
+    return OrderFunction(value) if required == "2" else NextRow(value)
+
+
+def _arguments(function: Any) -> str:
+    """Return how many arguments a function needs, in words, "" if it does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some of those written in C
+        return ""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one for one in parameters if one.default is one.empty and one.kind not in kinds]
+    by_name = sum(one.kind is one.KEYWORD_ONLY for one in needed)
+    return f"{by_name} by name" if by_name else str(len(needed))

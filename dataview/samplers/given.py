@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import chain, islice
+from itertools import chain, islice, repeat, takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -198,8 +199,32 @@ class NextRow(Sampler):
 
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch, which begins where the last one ended."""
-        draw = _Drawn(iter(self.function, None), data.count, None)
+        calls = map(_next_row, repeat(self.function))
+        draw = _Drawn(takewhile(_is_row, calls), data.count, None)
         return Order(draw, None, forward=True, sure=False)
+
+
+def _next_row(function: Callable[[], Any]) -> Any:
+    row = function()
+    if row is None or isinstance(row, (int, np.integer)):
+        return row
+    try:
+        return operator.index(row)  # as tensors of one number have
+    except TypeError:
+        raise TypeError(
+            "a sampler function that is called without arguments returns one row number at each "
+            f"call, and None after the last; {function!r} returned {row!r}. {_FOR_A_WHOLE_ORDER}"
+        ) from None
+
+
+def _is_row(row: Any) -> bool:
+    return row is not None
+
+
+_FOR_A_WHOLE_ORDER = (
+    "For a whole order give the row numbers themselves, sampler=rows, or a function of (order, "
+    "position), which gets the order of the epoch before and its length, and returns the next one"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -241,9 +266,30 @@ class OrderFunction(Sampler):
 
     def _next(self, rows: np.ndarray, position: int, count: int, epoch: int) -> np.ndarray:
         try:
-            return _as_rows(self.function(rows, position), count)
+            return _as_order(self.function(rows, position), count)
         except Exception as error:
             raise error_at(error, f"the order of epoch {epoch}") from error
+
+
+def _as_order(found: Any, count: int) -> np.ndarray:
+    """Return what a function of (order, position) returned as row numbers, or raise."""
+    is_array = hasattr(found, "__array__")
+    try:
+        rows = np.asarray(found if is_array or found is None else list(found))
+    except (TypeError, ValueError):  # no iterable, or lists of different lengths
+        rows = np.asarray(None)
+    if rows.ndim == 1 and (rows.dtype.kind in "iu" or not rows.size):
+        return _as_rows(rows, count)
+    advice = ""
+    if found is None:
+        advice = "; rng.permutation(order) returns an order, and rng.shuffle(order) None"
+    elif rows.shape == (count,) and rows.dtype == bool:
+        advice = "; np.flatnonzero(mask) has the rows of a mask"
+    raise TypeError(
+        "a sampler function of (order, position) gets the order of the epoch before, an array of "
+        "row numbers, and its length, and returns the next order, row numbers in one array or "
+        f"list; got {found!r}{advice}"
+    )
 
 
 # --- an order that is saved ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
+from dataview.exchange import in_parts, is_view
 from dataview.plan.node import Part
 
 Seed: TypeAlias = int | str | Sequence[int | str]
@@ -344,16 +345,48 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, Sampler):
+        return [value.name, value.version, value.options]
     if isinstance(value, Mapping):
         return _plain([list(pair) for pair in value.items()])
-    if isinstance(value, (list, tuple)) and len(value) <= 100:
-        return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        flat = np.ascontiguousarray(value).reshape(-1)
-        return f"<{value.dtype} {value.shape} {_digest(flat.view(np.uint8))}>"
-    if isinstance(value, (list, tuple)) and " at 0x" not in (text := repr(value)):
-        return f"<{type(value).__name__} of {len(value)} {_digest(text.encode())}>"
-    return _shown(value)
+    if isinstance(value, Sequence) and not isinstance(value, (range, memoryview)):
+        return _listed(value)
+    array = _in_memory(value)
+    if array is None:
+        return _shown(value)
+    if array.dtype.hasobject:
+        return _listed(array.tolist())
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return f"<{array.dtype} {array.shape} {_digest(flat.view(np.uint8))}>"
+
+
+def _listed(values: Any) -> Any:
+    """Return a list as plain data, a long one as a text that differs for other values."""
+    if not isinstance(values, Sequence):  # an element without axes
+        return _plain(values)
+    parts = [*values] if set(map(type, values)) <= _PLAIN else [*map(_plain, values)]
+    if len(parts) <= 100:
+        return parts
+    text = repr(tuple(parts) if isinstance(values, tuple) else parts)
+    if " at 0x" in text:
+        return _shown(values)
+    return f"<{type(values).__name__} of {len(values)} {_digest(text.encode())}>"
+
+
+_PLAIN = {type(None), bool, int, float, str}
+
+
+def _in_memory(value: Any) -> np.ndarray | None:
+    """Return values in memory as an array, whatever library they are of, None for others."""
+    if isinstance(value, np.ndarray):
+        return value
+    is_array = isinstance(value, memoryview) or hasattr(value, "__array__")
+    if not is_array or is_view(value) or in_parts(value) is not value:
+        return None
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # on another device
+        return None
 
 
 def _shown(value: Any) -> str:
