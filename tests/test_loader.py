@@ -931,6 +931,30 @@ def test_an_empty_batch_has_the_fields_with_no_rows():
     assert (batch.x._shape(), batch.y._shape(), len(batch)) == ((0, 2), (0,), 0)
 
 
+NOTHING_KNOWN = {"x": np.zeros(2, "f4"), "y": 1}
+DECLARED = {"x": ((2,), "f4"), "y": int}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "view",
+    [
+        dv.View(lambda: iter([NOTHING_KNOWN] * 2)),
+        dv.View(lambda: iter([NOTHING_KNOWN] * 2))._probe(),
+        dv.View(lambda: iter([NOTHING_KNOWN] * 2), _fields=DECLARED),
+        dv.View(lambda number: NOTHING_KNOWN, _length=2),
+        dv.View(lambda number: 1 / 0, _length=2, _fields=DECLARED),
+    ],
+    ids=["stream", "probed", "declared", "function", "failing function"],
+)
+def test_an_empty_batch_of_samples_has_the_fields_that_are_known(view, workers):
+    loader = view._loader(2, transform=lambda sample: 1 / 0, on_error="skip", workers=workers)
+    (batch,) = loader
+    found = {name: (batch[name]._shape(), batch[name]._dtype()) for name in batch._fields()}
+    assert found == {"x": ((0, 2), np.dtype("f4")), "y": ((0,), np.dtype(int))}
+    assert len(loader.errors) == 2
+
+
 def failing_from_2_to_4(number):
     if number in (2, 3):
         raise ValueError(number)

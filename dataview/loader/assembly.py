@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ from dataview.loader.reading import (
 )
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Record, members
+from dataview.plan.kinds import Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
 from dataview.plan.ragged import Ragged
@@ -451,9 +452,14 @@ class Assembly:
     def _without_samples(self, task: Task) -> Any:
         count = min(EXAMPLES, *[node.count or 0 for node in self.parts.values()])
         examples = task if task.samples else Task(np.arange(count), range(count))
-        for number, row in enumerate(examples.rows[:EXAMPLES].tolist()):
+        count = min(EXAMPLES, len(examples.rows))
+        for steps, number in itertools.product(
+            [True, False] if self.steps else [False], range(count)
+        ):
             try:
-                sample = self._transformed(self._one(examples, number, [], None), 0, row)
+                sample = self._one(examples, number, [], None)
+                if steps:  # else what the transform gets, if it makes nothing of any
+                    sample = self._transformed(sample, 0, int(examples.rows[number]))
                 found = _without_rows(self._collated([sample], examples, [number]))
             except Exception:  # it is reported when its turn comes
                 continue
@@ -488,7 +494,13 @@ def _no_rows(node: Node) -> Any:
     like = known_lengths(node)
     if like is not None:
         return like.rows_of([])
-    return reader(node)(np.empty(0, np.intp)) if node.shape else np.empty(0)
+    if node.shape:
+        return reader(node)(np.empty(0, np.intp))
+    parts = {n: p.node for n, p in node.fields.named.items() if isinstance(p, Attached)}
+    if parts:
+        return {name: _no_rows(part) for name, part in parts.items()}
+    row = node.row_extents if isinstance(node, Sampled) else None
+    return np.empty((0, *(n or 0 for n in row or ())), node.dtype)
 
 
 def _without_rows(batch: Any) -> Any:
