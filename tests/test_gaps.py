@@ -1245,9 +1245,9 @@ def test_a_comparison_with_nothing_says_what_finds_what_is_missing(nothing):
 
 def test_who_takes_an_array_of_a_column_with_gaps_is_told_of_them():
     d = dv.View(pa.table({"age": [30, None, 50], "x": [1.5, None, 2.5], "n": [1, 2, 3]}))
-    with pytest.warns(RuntimeWarning, match=r"an array has no gaps: .*_dropna.*_fillna"):
+    with pytest.warns(RuntimeWarning, match=r"an array knows no gaps: .*_dropna.*_fillna"):
         assert np.asarray(d.age).tolist() == [30, 0, 50]
-    with pytest.warns(RuntimeWarning, match="a tensor has no gaps"):
+    with pytest.warns(RuntimeWarning, match="a tensor knows no gaps"):
         np.from_dlpack(d.age._fillna(1) * 0 + d.age)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

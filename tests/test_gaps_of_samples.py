@@ -1,6 +1,7 @@
 """Samples that are views bring the gaps and the metadata of these with them."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dataview as dv
+from dataview import errors
 
 GAPS = [True, False, True, True, False, True]
 COLUMNS = pa.table(
@@ -299,3 +301,59 @@ def test_samples_that_are_objects_are_these_and_no_arrays_of_them():
     for found in (v(), r(), v[[0, 1, 2]](), r[:]()):
         assert found.tolist() == ["ab", None, 3]
     assert (v[0](), r[1](), type(v[2]())) == ("ab", None, int)
+
+
+def ages():
+    """A table in which ages are missing, and with them what is computed of ages."""
+    return dv.View(pa.table({"age": [30, None, 50, 60], "n": [1, 2, 3, 4]}))
+
+
+NO_MASK = r"a batch of arrays knows no gaps: .*{}.*_fillna\(value\)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ("age", {}),
+        (("n", "age"), {"prefetch": 2}),
+        ({"old": "age"}, {"transform": lambda sample: sample}),
+    ],
+)
+def test_a_batch_of_arrays_tells_of_gaps_whose_mask_it_leaves_out(fields, options, monkeypatch):
+    monkeypatch.setattr(errors, "_told", set())  # as for a line that has not been told
+    with ages()._loader(2, fields=fields, **options) as loader:
+        with pytest.warns(RuntimeWarning, match=NO_MASK.format("field '(age|old)'") + ".*age_mask"):
+            next(loader)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(list(loader)) == 1
+
+
+def test_gaps_are_told_where_they_are_and_not_before():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        d = ages()
+        loader = d._loader(1, fields="age")
+        assert next(loader) == [30]
+        for fields in (["age", "age_mask"], {"a": "age", "there": "age_mask"}, "n"):
+            assert len(list(d._loader(2, fields=fields))) == 2
+        halves = dv.View(pa.table({"half": [1.5, None]}))
+        assert next(iter(halves._loader(2, fields="half")))[0] == 1.5
+    with pytest.warns(RuntimeWarning, match=NO_MASK.format("field 'age'")):
+        assert next(loader) == [0]
+
+
+def test_a_tuple_of_a_transform_has_arrays_and_tells_of_gaps():
+    d = ages()
+    with pytest.warns(RuntimeWarning, match=NO_MASK.format("the data")):
+        found, numbers = next(iter(d._loader(4, transform=lambda s: (s.age, s.n))))
+    assert found.tolist() == [30, 0, 50, 60] and numbers.tolist() == [1, 2, 3, 4]
+    rows, _ = next(iter(d._loader(2, transform=lambda s: (np.ones(int(s.n)), s.n), pad="ragged")))
+    assert isinstance(rows, np.ndarray) and list(map(len, rows)) == [1, 2]
+
+
+def test_samples_that_torch_takes_tell_of_gaps():
+    d = ages()
+    with pytest.warns(RuntimeWarning, match="a sample knows no gaps"):
+        assert d.age.__getitems__([1, 2]) == [0, 50]
+    assert d.__getitems__([1])[0]["age_mask"] == False  # noqa: E712

@@ -36,6 +36,7 @@ from dataview.loader.reading import (
     reader,
     sample_node,
 )
+from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.kinds import Record, Sampled, members
@@ -87,13 +88,15 @@ class Failure(NamedTuple):
 class Outcome(NamedTuple):
     """A batch, with the numbers of the task's samples in it (None: all), and those that failed.
 
-    `missing` is how many samples other ones are to replace.
+    `missing` is how many samples other ones are to replace.  `gaps` are the fields without a mask
+    in which values were found to be missing, here or before.
     """
 
     batch: Any
     kept: Sequence[int] | None = None
     failures: Sequence[Failure] = ()
     missing: int = 0
+    gaps: Sequence[str] = ()
 
     def rows_of(self, task: Task) -> np.ndarray:
         """Return the row numbers of the samples in the batch of a task."""
@@ -116,7 +119,7 @@ class Assembly:
     `viewed` and `unwrap` turn nodes into views, for a user's functions, and views into nodes.
     `secondary` are the fields with a sampler of their own: if a sample of one cannot be read, the
     transform gets None for it.  `chunks` is how long those are that rows are taken from, and of
-    how many at a time.
+    how many at a time.  `maskless` are the fields whose masks are not handed out.
     """
 
     parts: Mapping[str, Node]
@@ -129,6 +132,8 @@ class Assembly:
     secondary: frozenset[str] = frozenset()
     unwrap: Callable[[Any], Any] = lambda value: value
     chunks: tuple[int, int] | None = None
+    maskless: frozenset[str] = frozenset()
+    _gaps: set[str] = field(init=False, repr=False, default_factory=set)
     _with_rng: tuple[bool, ...] = field(init=False, repr=False, default=())
     _is_changed: bool = field(init=False, repr=False, default=False)
     _by_sample: bool = field(init=False, repr=False, default=False)
@@ -171,6 +176,10 @@ class Assembly:
 
     def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
+        outcome = self._batch(task, mark)
+        return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
+
+    def _batch(self, task: Task, mark: Mark) -> Outcome:
         rows = task.rows
         made = Made(max(1, len(rows)) * FROM_OTHERS) if self._remembers else None
         arrived = task.samples
@@ -212,7 +221,8 @@ class Assembly:
         """Return the function that reads rows of a part; those to be filled up are read later."""
         if self._pads and name in self._pads and isinstance(node, Ragged):
             return node.rows
-        return (reader if name else lone_reader)(node, self.chunks)
+        read = (reader if name else lone_reader)(node, self.chunks)
+        return watched(read, node, name, self._gaps) if name in self.maskless else read
 
     def _read(self, task: Task, names: Collection[str] | None = None) -> Any:
         """Return the rows of all parts, or of those named, read together."""
@@ -341,6 +351,8 @@ class Assembly:
                 pairing = pairing_of(node)
                 if pairing is None:
                     sample[name] = one_row(node, row)
+                    if name in self.maskless:
+                        note_gaps(sample[name], node, row, name, self._gaps)
                 else:
                     sample[name] = self._paired(node, pairing, task, number, failures)
             except Exception as error:
@@ -374,7 +386,7 @@ class Assembly:
     def _arrived(self, rows: Sequence[Row]) -> Any:
         """Return samples of a stream that are rows of nodes, read together."""
         parts, numbers = parts_of(together(rows), self.parts), np.arange(len(rows))
-        readers = {name: (reader if name else lone_reader)(part) for name, part in parts.items()}
+        readers = {name: self._reader(name, part) for name, part in parts.items()}
         return _without_own({name: read(numbers) for name, read in readers.items()})
 
     def _of_stream(self, node: Node) -> Any:

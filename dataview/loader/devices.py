@@ -10,7 +10,6 @@ import numpy as np
 
 from dataview.compute import rows_of
 from dataview.exchange import pack_like
-from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 
 _HOW = (
@@ -72,7 +71,7 @@ def placed(batch: Any, device: Any) -> Any:
     if device is None:
         return batch
     if is_numpy(device):
-        return _each(batch, _left_in_numpy, "")
+        return _each(batch, np.asarray, "")
     name, where = _library_of(device)
     try:
         library = importlib.import_module(name)
@@ -86,10 +85,6 @@ def placed(batch: Any, device: Any) -> Any:
         return put(library, array, where)
 
     return _each(batch, moved, "")
-
-
-def _left_in_numpy(part: Any) -> Any:
-    return part if isinstance(part, Node) else np.asarray(part)
 
 
 def _library_of(device: Any) -> tuple[str, Any]:

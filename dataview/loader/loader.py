@@ -68,6 +68,8 @@ class Loader:
         try:
             step, outcome = self._whole()
             rows = outcome.rows_of(step.task) if self._plan.options.collate is None else None
+            if outcome.gaps:
+                self._plan.output.warn(outcome.gaps)
             item = self._plan.output(outcome.batch, step.task.valid, rows)
         except StopIteration:
             self._go_to(Cursor(self._state.cursor.epoch + 1))

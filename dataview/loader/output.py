@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dataview.batches import marked
-from dataview.compute import evaluate
 from dataview.errors import error_at, unknown_field
 from dataview.loader.devices import is_numpy, placed
 from dataview.loader.reading import OWN
+from dataview.loader.untold import in_arrays, warn_of_field
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.gaps import masks_in, with_mask
@@ -32,12 +32,16 @@ class Output:
         viewed: Callable[[Node, Mapping[str, Node]], Any],
         device: Any,
         delivery: Any = None,
+        maskless: Mapping[str, str] = NO_META,
     ) -> None:
         self.delivery = delivery
         self.form = form
         self.like = like
         self.viewed = viewed
         self.device = device
+        self._maskless = maskless
+        self._whole = frozenset((form,) if isinstance(form, str) else form or ()) - maskless.keys()
+        self._warned: set[str] = set()
         record = isinstance(like, Record) and like.dtype is not None and like.shape is not None
         self._is_plain = record and form is None and is_numpy(device)
         self._axes = tuple(range(like.rank)) if isinstance(like, Record) else ()
@@ -58,15 +62,24 @@ class Output:
                 batch = {self.form[0]: batch}
             return placed(self._delivered(_with_all(self.form, batch), rows), self.device)
         if self.form is not None:
-            return placed(_in_form(self.form, batch), self.device)
+            return placed(_in_form(self.form, self._in_arrays(batch)), self.device)
         if not is_numpy(self.device) or isinstance(batch, tuple):
-            return placed(batch, self.device)
+            return placed(self._in_arrays(batch), self.device)
         if not isinstance(batch, (Mapping, np.ndarray, Node)):
             return batch  # an object of the user's collate= function
         node = self._template.node(batch)
         if valid is not None:
             node = marked(node, int(np.count_nonzero(valid)))
         return self.viewed(node, {})
+
+    def warn(self, gaps: Iterable[str]) -> None:
+        """Warn of fields in which values are missing, and that are handed out without a mask."""
+        for name in sorted(set(gaps) - self._warned):
+            self._warned.add(name)
+            warn_of_field(name, self._maskless[name])
+
+    def _in_arrays(self, batch: Any) -> Any:
+        return in_arrays(batch, self._whole, not is_numpy(self.device))
 
     def _delivered(self, batch: Mapping[str, Any], rows: np.ndarray | None) -> Any:
         """Return a batch as `spec=` asks for it; an error names the first sample that fails."""
@@ -107,16 +120,16 @@ def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
     return Fields({name: Attached(part, axes) for name, part in parts.items()})
 
 
-def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
-    """Return the nodes to read, by name, and the form of batches.
+def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any, Mapping[str, str]]:
+    """Return the nodes to read, by name, the form of batches, and which fields are asked for.
 
     A name asks for arrays, a tuple of names for tuples; a list, or a mapping from names to fields,
     asks for mappings.
     """
     if fields is None:
         if isinstance(node, Record) and members(node):
-            return {name: part.node for name, part in members(node).items()}, None
-        return {OWN: node}, None
+            return {name: part.node for name, part in members(node).items()}, None, {}
+        return {OWN: node}, None, {}
     named: Mapping[str, str]
     if isinstance(fields, Mapping):
         named = fields
@@ -133,7 +146,7 @@ def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any]:
     if not named:
         raise ValueError("fields= names no field; None is for all")
     form = fields if isinstance(fields, (str, tuple)) else dict(named)
-    return {name: _part(node, source) for name, source in named.items()}, form
+    return {name: _part(node, source) for name, source in named.items()}, form, named
 
 
 def _check_name(name: Any) -> None:
@@ -154,8 +167,7 @@ def _part(node: Node, name: Any) -> Node:
 
 def _in_form(form: Any, batch: Any) -> Any:
     if not isinstance(batch, Mapping):
-        return _as_array(batch)
-    batch = {name: _as_array(part) for name, part in batch.items()}
+        return batch
     names = (form,) if isinstance(form, str) else form
     _with_all(names, batch)
     beside = [name for name in batch if name not in names]
@@ -179,10 +191,6 @@ def _with_all(names: Any, batch: Any) -> Any:
             f"a batch has no {missing}, which fields= or spec= asks for; it has {list(batch)}"
         )
     return batch
-
-
-def _as_array(part: Any) -> Any:
-    return evaluate(part) if isinstance(part, Node) else part
 
 
 # --- views -----------------------------------------------------------------------------------

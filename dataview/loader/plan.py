@@ -17,6 +17,7 @@ from dataview.loader.options import LoaderOptions
 from dataview.loader.output import Output, parts_and_form
 from dataview.loader.reading import OWN
 from dataview.loader.stream_dealing import StreamDealer
+from dataview.loader.untold import without_mask
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samplers import count_rows
@@ -48,11 +49,14 @@ def plan_for(
     `viewed` makes the view of a node, `viewed_with` a view with its fields, and `unwrapped` returns
     the nodes of views.  `delivery` makes of the arrays of its `sources` what `spec=` asks for.
     """
+    asked: Mapping[str, str]
     if delivery is None:
-        parts, form = parts_and_form(node, options.fields)
+        parts, form, asked = parts_and_form(node, options.fields)
     else:
         parts = delivery.nodes if delivery.is_whole else parts_and_form(node, None)[0]
         form = list(delivery.sources)
+        asked = dict(zip(form, form, strict=True))
+    maskless = without_mask(node, asked)
     dealer: RowDealer | StreamDealer
     if isinstance(node, Stream):
         count, chosen = None, {}
@@ -69,7 +73,9 @@ def plan_for(
     steps = options.transform or ()
     own = options.collate, options.pad, options.on_error, options.seed
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
-    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks)
+    assembly = Assembly(
+        parts, viewed, steps, *own, secondary, unwrapped, chunks, frozenset(maskless)
+    )
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
     fingerprint = {
@@ -78,7 +84,7 @@ def plan_for(
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
         "sampler": names or _order_of_stream(options.sampler),
     }
-    output = Output(form, like, viewed_with, options.device, delivery)
+    output = Output(form, like, viewed_with, options.device, delivery, maskless)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
 

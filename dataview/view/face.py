@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dataview import exchange, samples, spaces
 from dataview.compute import evaluate, read_as_rows_of
-from dataview.errors import RaggedError, warn
+from dataview.errors import RaggedError
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
 from dataview.index import (
     ENDLESS,
@@ -24,13 +24,12 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import found_of, select
-from dataview.plan.gaps import present_in
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
-from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
+from dataview.plan.untold import is_untold, presence, warn_of_gaps
 from dataview.show import title
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
@@ -358,8 +357,7 @@ def evaluated(value: Any) -> Any:
 
 def handed_over(view: BaseView, found: np.ndarray, dtype: Any, copy: bool | None) -> np.ndarray:
     """Return the data of a view in the dtype that NumPy asks for, which knows no gaps."""
-    if view._state[0].has_gaps:
-        warn_of_gaps(node_of(view), found)
+    warn_if_untold(view, found, "an array")
     if dtype is None or found.dtype == dtype:
         return found
     if copy is False:
@@ -375,15 +373,15 @@ def handed_over(view: BaseView, found: np.ndarray, dtype: Any, copy: bool | None
         raise
 
 
-def warn_of_gaps(node: Node, found: np.ndarray, what: str = "an array") -> None:
+def warn_if_untold(view: BaseView, found: Any, taker: str) -> None:
     """Warn if data are handed over in which other values stand where some are missing."""
-    present = present_in(node)
-    if present is not None and (is_present(found) & ~evaluate(present)).any():
-        warn(
-            f"{what} has no gaps: where values of {title(node)} are missing it has others, such as "
-            "0; _dropna() leaves these rows out, and _fillna(value) puts a value there",
-            once=True,
-        )
+    whole = view._state[0]
+    if not whole.has_gaps and not isinstance(whole, Ragged):  # as nearly all data
+        return
+    node = node_of(view)
+    present = presence(node)
+    if present is not None and is_untold(np.asarray(found), np.asarray(evaluate(present))):
+        warn_of_gaps(taker, title(node))
 
 
 def names_in(names: Sequence[Any]) -> tuple[str, ...]:

@@ -6,21 +6,20 @@ import math
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
-
-import numpy as np
+from typing import Any, Self, cast
 
 from dataview import exchange, formats, samples
 from dataview.compute import evaluate
 from dataview.plan.node import Node
 from dataview.view.face import (
     BaseView,
+    asked,
     import_hooks,
     like,
     node_of,
     set_node,
     unwrapped,
-    warn_of_gaps,
+    warn_if_untold,
 )
 
 
@@ -165,7 +164,7 @@ class LibraryVerbs(BaseView):
     ) -> Any:
         node = node_of(self)
         if node.has_gaps:
-            warn_of_gaps(node, np.asarray(evaluate(node)), "a tensor")
+            warn_if_untold(self, evaluate(node), "a tensor")
         return exchange.dlpack(node, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -185,7 +184,10 @@ class LibraryVerbs(BaseView):
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
         """Return samples by their numbers, as torch's loader fetches a batch."""
-        return exchange.samples(node_of(self), numbers)
+        found = exchange.samples(node_of(self), numbers)
+        if asked(self).has_gaps:
+            warn_if_untold(cast(Any, self)[list(numbers)], found, "a sample")
+        return found
 
     def __dask_tokenize__(self) -> str:
         """Return a unique name: later writes change a view's data, so its data cannot name it."""

@@ -27,12 +27,10 @@ from dataview.compute import (
     reduction_from,
     reduction_where,
 )
-from dataview.errors import warn
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, keyed
 from dataview.plan.concat import joined, stacked
-from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
@@ -40,10 +38,17 @@ from dataview.plan.questions import computed
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
-from dataview.show import title
 from dataview.tables import distinct
 from dataview.view import lengths, masks, outputs
-from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
+from dataview.view.face import (
+    BaseView,
+    argument,
+    evaluated,
+    node_from,
+    node_of,
+    viewed,
+    warn_if_untold,
+)
 from dataview.view.label_verbs import isin
 from dataview.view.ragged_rows import LEFT, ROWS, whole
 from dataview.write import check_writable, write
@@ -61,9 +66,7 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     found = _from_row(*rest)
     if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
-    if function not in _PRINTING:
-        _warn_of_gaps(function, [*args, *options.values()])
-    data = partial(whole, function=function)
+    data = partial(_taken, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
         return function(*_each(data, args), **_each(data, options))
 
@@ -92,7 +95,7 @@ def _put(out: Any, call: outputs.Call) -> Any:
             return out
     data = np.array(evaluated(out)) if isinstance(out, BaseView) else out
     with changing_arrays([data]):
-        read = partial(whole, function=function)
+        read = partial(_taken, function=function)
         function(*_each(read, args), **_each(read, options), out=data)
     if isinstance(out, BaseView):
         write(node_of(out), data)
@@ -122,16 +125,12 @@ def _each(change: Callable[[Any], Any], value: Any) -> Any:
     return value
 
 
-def _warn_of_gaps(function: Callable[..., Any], values: Sequence[Any]) -> None:
-    """Warn if NumPy takes what stands in place of gaps for data."""
-    for value in values:
-        if isinstance(value, BaseView) and present_in(node := node_of(value)) is not None:
-            warn(
-                f"numpy.{function.__name__} knows no gaps: it takes what stands in their place, "
-                f"such as 0, for data of {title(node)}; _dropna() leaves them out, and "
-                "_fillna(value) puts a value there",
-                once=True,
-            )
+def _taken(view: BaseView, function: Callable[..., Any]) -> Any:
+    """Return the data of a view for a function of NumPy's, which takes what is in gaps for data."""
+    found = whole(view, function)
+    if function not in _PRINTING:
+        warn_if_untold(view, found, f"numpy.{function.__name__}")
+    return found
 
 
 def _stand_in(view: BaseView) -> np.ndarray:
