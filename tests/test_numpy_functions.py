@@ -912,3 +912,13 @@ def test_arrays_have_as_many_axes_as_numpys(axes):
     assert np.array_equal(a, o.astype(float) + 1)
     if axes < 64:
         assert v._onehot().shape == (*a.shape, 4)
+
+
+def test_full_like_takes_its_value_from_a_view():
+    rows = Counting(lambda number: np.zeros(3))
+    like, other = rows.probed(2), np.array([1.5, 2.5, 3.5])
+    for value in (dv.View(other), dv.View(other)._mean(), [dv.View(other)[0], 2, 3]):
+        plain = value() if isinstance(value, dv.View) else [1.5, 2, 3]
+        assert_same(np.full_like(like, value), np.full_like(np.ones((2, 3)), plain))
+        assert_same(np.full_like(other, value, int), np.full_like(other, plain, int))
+    assert not rows.asked

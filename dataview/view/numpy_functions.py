@@ -157,7 +157,7 @@ _PRINTING = (np.array2string, np.array_repr, np.array_str)
 """The functions whose results are texts of an array, as it is."""
 
 _ABOUT = {
-    np.can_cast, np.common_type, np.empty_like, np.full_like, np.iscomplexobj, np.isrealobj,
+    np.can_cast, np.common_type, np.empty_like, np.iscomplexobj, np.isrealobj,
     np.ndim, np.ones_like, np.result_type, np.shape, np.size, np.zeros_like,
 }  # fmt: skip
 
@@ -296,6 +296,12 @@ def _reshape(a: Any, shape: Any, order: str = "C") -> Node:
     if order in ("A", "K"):  # the order in memory, which a plan does not know
         return LEFT  # type: ignore[no-any-return]
     return layout.reshaped(node_from(a), shape, order)
+
+
+def _full_like(a: Any, fill_value: Any, *args: Any, **options: Any) -> np.ndarray:
+    """Return an array of the shape of `a`, whose elements are not read, unlike what fills it."""
+    value = _each(partial(_taken, function=np.full_like), fill_value)
+    return np.full_like(_each(_stand_in, a), value, *args, **options)
 
 
 def _swapaxes(a: Any, axis1: int, axis2: int) -> Node:
@@ -475,6 +481,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.dot: _dot,
     np.expand_dims: _laid(layout.expanded),
     np.flip: _laid(layout.flipped),
+    np.full_like: _full_like,
     np.hstack: _hstack,
     np.isin: _isin,
     np.moveaxis: _laid(layout.moved),
