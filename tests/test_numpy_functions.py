@@ -922,3 +922,10 @@ def test_full_like_takes_its_value_from_a_view():
         assert_same(np.full_like(like, value), np.full_like(np.ones((2, 3)), plain))
         assert_same(np.full_like(other, value, int), np.full_like(other, plain, int))
     assert not rows.asked
+
+
+def test_a_tolerance_may_be_a_view():
+    x = np.arange(4.0)
+    near = dv.View(np.array([0.5, 1.5]))._mean()
+    assert np.allclose(dv.View(x), x + 0.9, atol=near) and not np.allclose(dv.View(x), x + 9)
+    assert_same(np.isclose(dv.View(x), x * 1.5, near), np.isclose(x, x * 1.5, 1.0))

@@ -202,7 +202,7 @@ def _of_elements(operation: Operation) -> Callable[..., Any]:
         for option, default in defaults.items():
             if isinstance(default, int):  # a bool too
                 given[option] = type(default)(given[option])
-            elif np.ndim(given[option]):
+            elif isinstance(given[option], BaseView) or np.ndim(given[option]):
                 return LEFT
         return _computed(NumpyFunction(name, tuple(given.items())), *values)
 
