@@ -772,3 +772,58 @@ def test_b21_an_endless_dataset_has_no_length():
     for refused in [len, bool]:
         with pytest.raises(TypeError):
             refused(d)
+
+
+# -------------------- by what --------------------
+
+TABLE = dv.View(
+    x=[3.0, 1.0, 2.0, 1.0], kind=["b", "a", "b", "a"], n=[0, 1, 1, 0], of=dv.View(k=[1, 2, 1, 2])
+)
+
+BY = {
+    "_group": lambda by: [rows.x().tolist() for _, rows in TABLE._group(by=by)],
+    "_sorted": lambda by: TABLE._sorted(by=by).x().tolist(),
+    "_drop_duplicates": lambda by: TABLE._drop_duplicates(by=by).x().tolist(),
+    "_split": lambda by: [part.x().tolist() for part in TABLE._split(0.5, by=by, seed=0)],
+    "_folds": lambda by: [test.x().tolist() for _, test in TABLE._folds(2, by=by)],
+    "_folds of groups": lambda by: [test.x().tolist() for _, test in TABLE._folds(groups=by)],
+    "_nlargest": lambda by: TABLE._nlargest(3, by=by).x().tolist(),
+}
+
+ALIKE = [
+    ["kind", TABLE.kind, ["kind"], {"its": TABLE.kind}],
+    [["kind", "n"], ("kind", "n"), [TABLE.kind, "n"], {"a": TABLE.kind, "b": [0, 1, 1, 0]}],
+    [TABLE.of.k, TABLE.of, np.array([1, 2, 1, 2]), [1, 2, 1, 2], ["u", "v", "u", "v"]],
+    [TABLE.n > 0, np.array([False, True, True, False]), {"n": [0, 1, 1, 0]}],
+]
+
+REFUSED = [
+    (lambda sample: sample.n, TypeError, "by= takes fields.*got the function '<lambda>'"),
+    ("k", AttributeError, "no field 'k'"),
+    (["kind", "k"], AttributeError, "no field 'k'"),
+    ("of.k", AttributeError, r"no field 'of.k'.*d\['of'\]\['k'\]"),
+    (np.array([1, 2]), ValueError, r"4.*rows.* 2|4 rows; got the shape \(2,\)|\(4,\) rows"),
+    (7, ValueError, r"\(\)"),
+]
+
+
+@pytest.mark.parametrize("verb", BY)
+def test_every_verb_takes_the_same_for_by(verb):
+    for first, *others in ALIKE:
+        wanted = BY[verb](first)
+        for by in others:
+            assert BY[verb](by) == wanted, by
+    for by, error, text in REFUSED:
+        with pytest.raises(error, match=text):
+            BY[verb](by)
+
+
+def test_a_split_by_several_fields_has_the_share_of_each_combination():
+    rng = np.random.default_rng(0)
+    d = dv.View(a=rng.integers(0, 2, 80), b=rng.choice(["u", "v"], 80), row=np.arange(80))
+    pairs = list(zip(d.a().tolist(), d.b().tolist(), strict=True))
+    for part in d._split(0.5, by=["a", "b"], seed=1):
+        own = list(zip(part.a().tolist(), part.b().tolist(), strict=True))
+        assert all(abs(2 * own.count(pair) - pairs.count(pair)) <= 2 for pair in set(pairs))
+    with pytest.raises(TypeError, match="by= takes fields"):
+        next(iter(d._loader(2, sampler=dv.samplers.label_uniform(by=lambda sample: sample.a))))

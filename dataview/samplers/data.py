@@ -15,7 +15,7 @@ from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.tables import checked_codes, labels_of, labels_of_rows, listed, without_gaps
+from dataview.tables import check_by, checked_codes, labels_of, labels_of_rows, listed, without_gaps
 
 
 class RowsOf:
@@ -67,6 +67,7 @@ class RowsOf:
 
     def values(self, by: Any) -> np.ndarray:
         """Return one value for each row: of a field, by name, or of an array."""
+        check_by(by)
         return self._one_each(self._read(by))
 
     def labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +76,7 @@ class RowsOf:
 
     def _columns_of(self, by: Any) -> list[Any]:
         """Return the fields that a list names, anything else as the only one."""
+        check_by(by)
         is_list = isinstance(by, (list, tuple)) and len(by) > 0
         names = is_list and all(isinstance(name, str) and name in self.node.fields for name in by)
         return list(by) if names else [by]

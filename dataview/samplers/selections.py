@@ -338,12 +338,6 @@ def as_mask(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def one_each(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the values to order rows by, or raise if there is not one for each."""
-    check_one_each(values.shape, values.dtype, count)
-    return values
-
-
 def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None:
     """Raise unless there is one value for each row."""
     if shape is None or len(shape) != 1 or (dtype is not None and dtype.names):

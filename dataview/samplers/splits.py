@@ -6,13 +6,15 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
 from dataview.compute import evaluate
 from dataview.index import LINE, Computed, Permutation, is_integer
+from dataview.plan.build import record
 from dataview.plan.gaps import present_in
+from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node, Part
 from dataview.plan.photographs import Photograph
 from dataview.samplers.selections import (
@@ -27,7 +29,7 @@ from dataview.tables import by_code, ranked
 
 
 def split(
-    node: Node, sizes: Any, seed: int | None = None, labels: Node | None = None
+    node: Node, sizes: Any, seed: int | None = None, labels: Sequence[Node] | None = None
 ) -> tuple[Node, ...]:
     """Return consecutive parts of these sizes; the remaining rows are the last part."""
     count = length_for(node, "_split")
@@ -44,7 +46,7 @@ def folds(
     node: Node,
     number: int,
     seed: int | None = None,
-    labels: Node | None = None,
+    labels: Sequence[Node] | None = None,
     validation: bool = False,
 ) -> Iterator[tuple[Node, ...]]:
     """Return pairs (training rows, test rows); the test parts cover all rows, the last first.
@@ -69,7 +71,7 @@ def folds(
 
 def group_folds(
     node: Node,
-    groups: Node,
+    groups: Sequence[Node],
     number: int | None = None,
     seed: int | None = None,
     validation: bool = False,
@@ -79,13 +81,12 @@ def group_folds(
     Without a number each fold leaves one group out; with one, the groups are dealt out, the
     largest first, each to the fold that has fewest rows.
     """
-    check_one_each(groups.shape, groups.dtype, length_for(node, "_folds"))
-    names, codes, counts = _codes_of(groups)
-    number_of_folds = len(names) if number is None else number
-    _check_folds(number_of_folds, len(names), "groups", validation)
-    fold_of = np.arange(len(names))
+    codes, counts = _codes_of(_checked(groups, length_for(node, "_folds")))
+    number_of_folds = len(counts) if number is None else number
+    _check_folds(number_of_folds, len(counts), "groups", validation)
+    fold_of = np.arange(len(counts))
     if number is not None:
-        ties = fold_of if seed is None else Permutation(len(names), seed).block(0, len(names))
+        ties = fold_of if seed is None else Permutation(len(counts), seed).block(0, len(counts))
         sizes = np.zeros(number, np.intp)
         for group in np.lexsort((ties, -counts)):
             fold_of[group] = np.argmin(sizes)
@@ -161,9 +162,15 @@ def _ends(given: list[Any], count: int) -> list[int]:
     return ends
 
 
-def _interleaved(labels: Node, count: int, seed: int | None) -> _Interleaved:
-    check_one_each(labels.shape, labels.dtype, count)
-    return _Interleaved(labels, seed)
+def _interleaved(labels: Sequence[Node], count: int, seed: int | None) -> _Interleaved:
+    return _Interleaved(_checked(labels, count), seed)
+
+
+def _checked(labels: Sequence[Node], count: int) -> Node:
+    """Return the record of labels; raise unless there is one of each for each row."""
+    for column in labels:
+        check_one_each(column.shape, column.dtype, count)
+    return record({str(number): column for number, column in enumerate(labels)}, 0)
 
 
 class _Interleaved(Photograph):
@@ -178,7 +185,7 @@ class _Interleaved(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Read the labels."""
-        _, codes, counts = _codes_of(node)
+        codes, counts = _codes_of(node)
         count = len(codes)
         rows = np.arange(count)
         if self.seed is not None:
@@ -191,10 +198,18 @@ class _Interleaved(Photograph):
         return rows[np.argsort(rank / counts[codes], kind="stable")]
 
 
-def _codes_of(labels: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the labels of a node, the number of each row's, and how many rows each has."""
-    present = present_in(labels)
-    return ranked(evaluate(labels), None if present is None else evaluate(present))
+def _codes_of(labels: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of each row's labels in some columns, and how many rows each has."""
+    columns = [part.node for part in members(cast(Record, labels)).values()]
+    found, *others = map(_ranked, columns)
+    for codes, counts in others:
+        _, *found = ranked(found[0] * len(counts) + codes)
+    return found[0], found[1]
+
+
+def _ranked(column: Node) -> Sequence[np.ndarray]:
+    present = present_in(column)
+    return ranked(evaluate(column), None if present is None else evaluate(present))[1:]
 
 
 Ranges: TypeAlias = Sequence[tuple[int, int]]

@@ -6,6 +6,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
 from dataview.tables.filters import mask_of, rows_where
+from dataview.tables.given_keys import check_by, given_keys
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
@@ -31,6 +32,7 @@ __all__ = [
     "Grouped",
     "Labels",
     "by_code",
+    "check_by",
     "check_no_order",
     "checked_codes",
     "coded",
@@ -42,6 +44,7 @@ __all__ = [
     "filled_in",
     "first_of_each",
     "found_later",
+    "given_keys",
     "in_dates",
     "in_labels",
     "in_order",

@@ -24,6 +24,7 @@ from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, as_list, by_code
 from dataview.tables.comparing import dated
+from dataview.tables.given_keys import ToNode
 from dataview.tables.group_statistics import (
     columns_of,
     label_columns,
@@ -35,7 +36,6 @@ from dataview.tables.keys import (
     Counts,
     Groups,
     Key,
-    ToNode,
     blocks_of,
     keys_of,
     numbering,

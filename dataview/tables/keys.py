@@ -16,7 +16,6 @@ from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select
-from dataview.plan.fields import check_declared
 from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
@@ -33,11 +32,9 @@ from dataview.tables.coding import (
     nothing_of,
     without_gaps,
 )
+from dataview.tables.given_keys import Given, ToNode, given_keys
 from dataview.tables.labels import checked_codes, labels_of
 from dataview.tables.unique import Counted, counted, in_records, merged
-
-ToNode = Callable[[Any], Node]
-"""Makes a node of a name of a field, or of other data."""
 
 UNNAMED = "label"
 """The name of labels that have none."""
@@ -59,53 +56,18 @@ class Key(NamedTuple):
 
 def keys_of(node: Node, by: Any, to_node: ToNode) -> list[Key]:
     """Return the keys that a user gives: names, labels, several of them, or under other names."""
-    if by is None or (callable(by) and not hasattr(by, "__array__")):
-        got = "None" if by is None else "a function"
-        raise TypeError(
-            "by= is the name of a field, a list of names, or the labels of the rows, such as "
-            f"d.x > 0; got {got}"
-        )
-    if isinstance(by, Mapping):
-        given = [_key(node, part, to_node, check_declared(str(name))) for name, part in by.items()]
-    elif _are_several(node, by):
-        given = [_key(node, part, to_node) for part in by]
-    else:
-        own = to_node(by)
-        is_record = isinstance(own, Record) and not isinstance(by, str)
-        masks = set(masks_in(own.fields).values())
-        given = (
-            [
-                _key(own, name, lambda name: field(own, name))
-                for name in own.fields
-                if name not in masks
-            ]
-            if is_record
-            else [_key(node, by, to_node)]
-        )
-    if not given:
-        raise ValueError("by= names one key at least")
+    given = [_key(one) for one in given_keys(node, by, to_node)]
     names = [key.name for key in given]
     if len(set(names)) < len(names):
         raise ValueError(f"the keys of groups have different names; got {names}")
     return given
 
 
-def _are_several(node: Node, by: Any) -> bool:
-    """Whether these are keys, and not the labels of the rows."""
-    if not isinstance(by, (list, tuple)) or not by:
-        return False
-    if any(isinstance(part, Node) or getattr(part, "shape", ()) for part in by):
-        return True
-    if not all(isinstance(part, str) for part in by):
-        return False
-    are_names = node.fields.named and len({*by}) == len(by)  # texts are labels of rows otherwise
-    return len(by) != node.count or bool(are_names)
-
-
-def _key(node: Node, by: Any, to_node: ToNode, name: str | None = None) -> Key:
-    own = to_node(by)
+def _key(given: Given) -> Key:
+    by, own, node, name = given
     is_field = isinstance(by, str)
     known = by if is_field else own.label.names[-1] if own.label else UNNAMED
+    line = _line(node, own, name or known)
     if not is_field and name is None and known in node.fields and own.label is None:
         raise ValueError(
             f"labels from elsewhere become the field {UNNAMED!r} of a statistic, and there is one "
@@ -114,7 +76,7 @@ def _key(node: Node, by: Any, to_node: ToNode, name: str | None = None) -> Key:
         )
     mask = masks_in(node.fields).get(by) if is_field else None
     present = present_in(own) if mask is None else field(node, mask)
-    return Key(name or known, _line(node, own, name or known), present)
+    return Key(name or known, line, present)
 
 
 def _line(node: Node, own: Node, name: str) -> Node:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Never, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dataview import exchange, samples, spaces
+from dataview import exchange, samples, spaces, tables
 from dataview.compute import evaluate, read_as_rows_of
 from dataview.errors import RaggedError
 from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
@@ -307,15 +308,14 @@ def unwrapped(value: Any) -> Any:
 
 def keys_by(view: Any, by: Any) -> list[Node]:
     """Return what rows are compared by: fields or other data, one or several, or the rows."""
-    if callable(by) and not isinstance(by, BaseView):
-        raise TypeError(
-            f"by= takes fields, such as 'x' or ['x', 'y'], or data with a value for each row, such "
-            f"as abs(d.x) or d._map(function); got the function {getattr(by, '__name__', by)!r}"
-        )
-    is_list = isinstance(by, (list, tuple)) and by
-    several = is_list and all(isinstance(one, (str, BaseView)) for one in by)
-    keys = by if several else [view if by is None else by]
-    return [node_from(view._field(one) if isinstance(one, str) else one) for one in keys]
+    if by is None:
+        return [node_of(view)]
+    return [key.node for key in tables.given_keys(asked(view), by, partial(part_named, view))]
+
+
+def part_named(view: Any, part: Any) -> Node:
+    """Return the node of a field by its name, or of other data."""
+    return node_of(view._field(part)) if isinstance(part, str) else node_from(part)
 
 
 def data_of(value: Any) -> Any:

@@ -26,6 +26,7 @@ from dataview.view.face import (
     names_in,
     node_from,
     node_of,
+    part_named,
     viewed,
 )
 from dataview.view.ragged_rows import LEFT
@@ -123,13 +124,7 @@ class LabelVerbs(BaseView):
           a          2.0
           b          2.5
         """
-
-        def to_node(part: Any) -> Node:
-            return (
-                node_of(cast(Any, self)._field(part)) if isinstance(part, str) else node_from(part)
-            )
-
-        return tables.Grouped(node_of(self), by, dropna, to_node, viewed)
+        return tables.Grouped(node_of(self), by, dropna, partial(part_named, self), viewed)
 
     def _join(
         self, other: Any, on: str | tuple[str, str] | None = None, missing: str = "error"
@@ -139,7 +134,8 @@ class LabelVerbs(BaseView):
         `on` names the key, or the key on each side; without it the key is the only field that both
         sides have. A key that `other` lacks is an error; with
         `missing="mask"` its row is missing in the fields of `other`, and a field `<key>_mask` is
-        true for the rows that have a partner (`<key>_mask_2` if there is a mask already).
+        true for the rows that have a partner (`<key>_mask_2` if an earlier `_join` made that one).
+        The mask of gaps in the key itself gets another name then.
 
         >>> import dataview as dv
         >>> d = dv.View(city=["Bonn", "Rome", "Bonn"], day=[1, 1, 2])

@@ -88,8 +88,9 @@ class RowVerbs(BaseView):
         """Split the rows into parts of these sizes or fractions; the rest is one more part.
 
         Give the sizes one by one or as a list.  Without a `seed` the rows keep their order, so
-        sorted rows need a seed. `by` names a field of labels: each part gets its share of the rows
-        of each label, and of those without one. Labels are read when a row is first needed.
+        sorted rows need a seed. `by` names a field of labels, or several: each part gets its share
+        of the rows of each label, and of those without one. Labels are read when a row is first
+        needed.
 
         >>> import dataview as dv
         >>> [len(part) for part in dv.View(np.arange(10))._split(0.8)]
@@ -264,17 +265,7 @@ def _delivery(view: Any, spec: Any, remakes: bool = False, **how: bool) -> space
     return spaces.Delivery(spec, of, remakes=remakes, has_rows=has_rows, **how)
 
 
-def _late_labels(view: Any, by: Any) -> Node:
-    """Return what to split by; what has no known shape is read now."""
-    node = node_from(_column(view, by))
-    return node_from(_labels(view, by)) if node.shape is None else node
-
-
-def _labels(view: Any, by: Any) -> np.ndarray:
-    """Return the values to split by."""
-    return samplers.one_each(np.asarray(_column(view, by)), len(view))
-
-
-def _column(view: Any, by: Any) -> Any:
-    """Return what to sort or split by: a field, a view or array, or the rows themselves."""
-    return view if by is None else view._field(by) if isinstance(by, str) else by
+def _late_labels(view: Any, by: Any) -> list[Node]:
+    """Return what to split by, one or several; what has no known shape is read now."""
+    keys = keys_by(view, by)
+    return [node_from(np.asarray(viewed(k))) if k.shape is None else k for k in keys]
