@@ -210,6 +210,7 @@ def test_a_file_that_is_gone_is_named(path, x):
         "view._shuffled(1)._sum()()",
         "view[np.random.default_rng(0).permutation(1 << 20)]()",
         "view[np.random.default_rng(0).permutation(1 << 20)[:3000]]()",
+        "view[np.random.default_rng().integers(0, 1 << 20, 256)]()",
     ],
 )
 def test_a_file_cut_short_during_a_pass_kills_nobody(work, tmp_path):

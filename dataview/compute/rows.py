@@ -209,9 +209,14 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     source = node.source
     if source.memory is not None or (source.shares and source.together is None):
         return None
-    read = _shown(
-        source, lambda rows: read_from(source, _index_in(source, source.shape, rows), {})[()]
-    )
+
+    def read_few(rows: Rows) -> Any:
+        found = source.rows_at_hand(rows)
+        if found is None:
+            found = read_from(source, _index_in(source, source.shape, rows), {})
+        return found[()]
+
+    read = _shown(source, read_few)
     if source.together is None:
         return read
     return lambda rows: read(rows) if _are_few(rows) else PLAN

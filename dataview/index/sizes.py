@@ -43,6 +43,8 @@ class Sizes:
     file_bytes = 14 << 20
     # From this size on, mapping a file is cheaper than copying from it.
     window_bytes = 1 << 21
+    # The most bytes of files that stay mapped, since their rows are taken often.
+    mapped_bytes = 256 << 20
     # From this size on, a result is written over the data block by block while it is computed.
     streamed_elements = 1 << 16
     # How much of a file is changed between two notes in a journal: what it held, which is written

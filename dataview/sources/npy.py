@@ -9,17 +9,18 @@ import contextlib
 import io
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview.index import Constant, Index
+from dataview.index import Constant, Index, Rows
 from dataview.index.sizes import sizes
 from dataview.sources import file_rows, scratch
 from dataview.sources.file_access import cut_short, map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, run_of, steps_of
+from dataview.sources.kept_files import KeptFile, OpenFile
 from dataview.sources.new_files import temporary_file
 from dataview.sources.npy_header import (
     FileState,
@@ -51,6 +52,7 @@ class Opening:
     path: str
     claim: Any = None
     closed: bool = False
+    kept: dict[str, KeptFile] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Opening, (self.path, self.held)
@@ -71,6 +73,8 @@ class Opening:
     def close(self) -> None:
         """Have all views say that it is closed; others may claim it."""
         self.closed = True
+        for kept in self.kept.values():
+            kept.drop()
         if self.claim is not None:
             self.claim.release()
 
@@ -118,6 +122,38 @@ class NpyFile:
                 file.close()
         self.check()
         return io.FileIO(self.path, mode)
+
+    def note(self, file: io.FileIO, found: np.ndarray, in_a_run: bool) -> None:
+        """Note what was read by position: a file that is read often stays open."""
+        if found.nbytes <= sizes.file_bytes:
+            kept = self.opening.kept.get(self.path)
+            if kept is None:
+                kept = self.opening.kept.setdefault(self.path, KeptFile())
+            kept.note(file, found.nbytes, 1 if in_a_run else len(found))
+
+    def held(self) -> OpenFile | None:
+        """Return the file if it stays open, and passes the check."""
+        kept = self.opening.kept.get(self.path)
+        held = None if kept is None else kept.held
+        if kept is None or held is None:
+            return None
+        self.opening.check()
+        try:
+            now = os.stat(self.path)
+        except OSError:  # opening it says why
+            kept.drop()
+            return None
+        if held.known != (now.st_dev, now.st_ino, now.st_size):
+            kept.drop()
+            return None
+        return held if self.state == (*held.known, now.st_mtime_ns) or self._begins(held) else None
+
+    def _begins(self, held: OpenFile) -> bool:
+        """Whether a file begins as it did: of one that was just written the time tells nothing."""
+        if self.start is None:
+            return False
+        found = np.empty(len(self.start), np.uint8)
+        return held.read(found, 0) and found.tobytes() == self.start
 
     def _check_header(self) -> None:
         changed = f"{self.path} has changed since it was opened"
@@ -172,23 +208,43 @@ class NpySource(Source):
         reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
+        size = self._bytes_of(index)
         run = self._run(index)
         with self.file.checked("rb") as file:
             # A file that is open for writing is ours, so nobody truncates it under a window.
             if run is not None and reused is not None and self.writable:
-                raw = map_window(file, run, self._bytes_of(index), False)
+                raw = map_window(file, run, size, False)
                 if raw is not None:
                     return np.ndarray(index.shape, self.dtype, raw)
             inside = index if run is not None else self._in_file(index)
-            near = file_rows.read_near(file, self.block, inside) if run is None else None
-            if near is not None:
-                return near
-            found = scratch.borrow(index.shape, self.dtype, reused)
-            if run is not None:
-                read_at(file, found, run)
-            else:
-                file_rows.read(file, self.block, inside, found, self.writable)
+            found = file_rows.read_near(file, self.block, inside) if run is None else None
+            if found is None:
+                found = scratch.borrow(index.shape, self.dtype, reused)
+                if run is not None:
+                    read_at(file, found, run)
+                else:
+                    file_rows.read(file, self.block, inside, found, self.writable)
+            if reused is None:
+                self.file.note(file, found, run is not None)
         return found
+
+    def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
+        """Return rows as a new array if the file stays open, and they are few bytes."""
+        width, offset = self.dtype.itemsize * math.prod(self.shape[1:]), self.header.offset
+        lead = () if isinstance(rows, int) else (len(rows),)
+        if not 0 < width * math.prod(lead) <= sizes.file_bytes or self.members:
+            return None
+        held = None if self.header.fortran else self.file.held()
+        if held is None:
+            return None
+        found = np.empty((*lead, *self.shape[1:]), self.dtype)
+        if isinstance(rows, int):
+            is_there = held.read(found, offset + rows * width)
+        elif isinstance(rows, range) and rows.step == 1:
+            is_there = held.read(found, offset + rows.start * width)
+        else:
+            is_there = held.read_rows(found, np.asarray(rows, np.int64) * width + offset)
+        return found if is_there else None
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file; no other byte of it is written."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.errors import ReadOnlyError
-from dataview.index import Index, are_apart, boxed, gather, identity
+from dataview.index import Index, Rows, are_apart, boxed, gather, identity
 from dataview.sources.sharing import Home, Reference, are_together, home_of, to_member, weak
 
 Memo = dict[Any, Any]
@@ -208,6 +208,10 @@ class Source(ABC):
 
     def memmap(self, index: Index) -> np.ndarray | None:
         """Return the elements as memory shared with the store, to be changed there, or None."""
+        return None
+
+    def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
+        """Return rows as a new array where this takes less than `read` does, None elsewhere."""
         return None
 
     def at(self, address: Any) -> Source | None:

@@ -1,0 +1,249 @@
+"""Files of which rows are read often stay open, and mapped: what they hand out and leave."""
+
+import gc
+import multiprocessing
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import dataview as dv
+from dataview.index.sizes import sizes
+from dataview.sources import kept_files
+from dataview.view.face import node_of
+from leftovers import nothing_left, open_files
+
+ORDER = np.random.default_rng(0).permutation(3000)
+
+ROWS = {
+    "a row": 7,
+    "the last row": -1,
+    "a run": slice(5, 90),
+    "a step": slice(2900, 3, -7),
+    "few": ORDER[:5],
+    "a row by number": ORDER[:1],
+    "a batch": ORDER[:256],
+    "more than one call takes": ORDER[:2500],
+    "repeated": [3, 2999, 3, 0] * 9,
+    "small numbers": ORDER[:100].astype("u2"),
+    "none": [],
+}
+
+RECORDS = np.dtype([("a", "<i2"), ("b", ">f8", 3)])
+
+
+@pytest.fixture
+def x(tmp_path):
+    found = np.random.default_rng(1).normal(size=(3000, 10)).astype("f4")
+    np.save(tmp_path / "x.npy", found)
+    return found
+
+
+@pytest.fixture
+def path(tmp_path, x):
+    return tmp_path / "x.npy"
+
+
+def kept_of(view):
+    """What is known of a file that was read often."""
+    (kept,) = node_of(view).source.file.opening.kept.values()
+    return kept
+
+
+def read_often(view, rows=ORDER[:64], loaded=True):
+    """Read rows until the file stays open, and mapped."""
+    for _ in range(4):
+        view[rows]()
+    held = kept_of(view).held
+    assert held is not None and (held.pages is not None) == loaded
+    return view
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i8", "U3", "M8[s]", RECORDS], ids=str)
+def test_rows_are_those_of_numpy(tmp_path, dtype):
+    raw = np.random.default_rng(2).integers(1, 99, (3000, 2, 3)).astype("i4")
+    for array in (raw.astype(dtype), raw[:, 0, 0].astype(dtype)):
+        np.save(tmp_path / "a.npy", array)
+        view = read_often(dv.open(tmp_path / "a.npy"))
+        for key in ROWS.values():
+            found, wanted = view[key](), array[key]
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            assert found.tobytes() == wanted.tobytes()
+            assert not isinstance(found, np.ndarray) or found.flags.writeable
+
+
+def test_what_stays_open_is_not_opened_again(path, x, monkeypatch):
+    view = read_often(dv.open(path))
+    monkeypatch.setattr("io.FileIO", None)
+    for number, batch in zip(range(3), view._shuffled(0)._minibatches(256), strict=False):
+        assert batch().shape == (256, 10)
+        assert (view[number : number + 40]() == x[number : number + 40]).all()
+        assert (view[number]() == x[number]).all()
+
+
+def test_columns_of_what_stays_open(path, x):
+    view = read_often(dv.open(path))
+    assert (view[ORDER[:300]][:, 2:5]() == x[ORDER[:300], 2:5]).all()
+    assert (view[ORDER[:300], ::-3]() == x[ORDER[:300], ::-3]).all()
+    assert (
+        view._reshape(1500, 20)[ORDER[:300] // 2]() == x.reshape(1500, 20)[ORDER[:300] // 2]
+    ).all()
+
+
+def test_few_rows_open_nothing(path, x):
+    view = dv.open(path)
+    before = open_files()
+    for row in range(20):
+        view[row]()
+    view[:]()
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_writes_are_seen(path, x, mode):
+    view = read_often(dv.open(path, mode))
+    rows = ORDER[:100]
+    if mode == "r+":
+        view[rows] = 3
+        assert (view[rows]() == 3).all() and (view[int(rows[0])]() == 3).all()
+    np.load(path, mmap_mode="r+")[rows] = 4  # changes no time at once
+    assert (view[rows]() == 4).all()
+    with open(path, "r+b") as file:
+        file.seek(-40, os.SEEK_END)
+        file.write(np.full(10, 5, "f4").tobytes())
+    assert (view[2999]() == 5).all() and (view[[2999] * 20]() == 5).all()
+
+
+def test_another_file_in_its_place_is_seen(path, x, tmp_path):
+    view = read_often(dv.open(path))
+    np.save(tmp_path / "y.npy", x + 1)
+    os.replace(tmp_path / "y.npy", path)
+    assert (view[ORDER[:100]]() == (x + 1)[ORDER[:100]]).all()
+    read_often(view)
+    np.save(path, x[:, ::-1] + 2)
+    assert (view[7]() == (x[:, ::-1] + 2)[7]).all()
+    np.save(path, x.astype("f8"))
+    with pytest.raises(ValueError, match=r"x\.npy has changed"):
+        view[ORDER[:100]]()
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"x\.npy"):
+        view[7]()
+
+
+def test_a_file_cut_short_is_an_error_that_names_it(path):
+    view = read_often(dv.open(path))
+    os.truncate(path, 5000)
+    for rows in (ORDER[:100], 2999, slice(2900, 2950)):
+        with pytest.raises(ValueError, match=r"x\.npy has changed.*cut short"):
+            view[rows]()
+    assert kept_of(view).held is None
+
+
+def test_what_is_not_there_can_be_copied_without_harm(path, x):
+    """As it is where another program truncates the file after it was looked at."""
+    held = kept_of(read_often(dv.open(path))).held
+    os.truncate(path, 5000)
+    found, places = np.empty((20, 10), "f4"), 128 + 40 * np.arange(20)
+    assert held.read_rows(found, places) and (found == x[:20]).all()
+    assert not held.read_rows(found, places + 100_000)
+    assert not held.read_rows(found[:3], places[:3] + 100_000)
+    assert not held.read(found, 100_000)
+
+
+def test_rows_that_cannot_be_copied_are_read_by_position(path, x, monkeypatch):
+    view = read_often(dv.open(path))
+    monkeypatch.setattr(kept_files, "_copied", lambda *_: False)
+    monkeypatch.setattr(kept_files.OpenFile, "read", lambda *_: False)
+    for rows in ROWS.values():
+        assert np.array_equal(view[rows](), x[rows])
+
+
+@pytest.mark.parametrize("why", ["no call", "few addresses", "large"])
+def test_what_may_not_stay_mapped_stays_open(path, x, monkeypatch, why):
+    limits = {"few addresses": (1 << 40, 1 << 40)}
+    monkeypatch.setattr(
+        kept_files.resource,
+        "getrlimit",
+        lambda _: limits.get(why, (kept_files.resource.RLIM_INFINITY,) * 2),
+    )
+    if why == "no call":
+        monkeypatch.setattr(kept_files, "_copier", lambda: None)
+    with sizes.set(mapped_bytes=1000 if why == "large" else sizes.mapped_bytes):
+        view = read_often(dv.open(path), loaded=False)
+        for rows in ROWS.values():
+            assert np.array_equal(view[rows](), x[rows])
+
+
+def test_few_files_stay_open_and_the_maps_have_a_limit(tmp_path, x):
+    views = []
+    for number in range(kept_files.MOST_FILES + 4):
+        np.save(tmp_path / f"{number}.npy", x + number)
+        views.append(read_often(dv.open(tmp_path / f"{number}.npy")))
+    held = [kept_of(view).held is not None for view in views]
+    assert held == [False] * 4 + [True] * kept_files.MOST_FILES
+    with sizes.set(mapped_bytes=3 * os.path.getsize(tmp_path / "0.npy")):
+        read_often(views[0])
+        held = [kept_of(view).held is not None for view in views]
+        assert held == [True] + [False] * (len(views) - 3) + [True] * 2
+    for number, view in enumerate(views):
+        assert (view[ORDER[:20]]() == x[ORDER[:20]] + number).all()
+
+
+def test_nothing_is_left_of_views_that_are_gone_or_closed(tmp_path, path):
+    with nothing_left(tmp_path):
+        read_often(dv.open(path))
+    with nothing_left(tmp_path), dv.open(path) as view:
+        read_often(view)
+    with nothing_left(tmp_path):
+        part = view[:10]
+    with pytest.raises(ValueError, match="was closed"):
+        part()
+    with open("/proc/self/maps") as maps:
+        assert str(path) not in maps.read()
+
+
+def test_members_of_an_archive_stay_open_together(tmp_path, x):
+    np.savez(tmp_path / "a.npz", x=x, y=x[:, :3] + 1)
+    view = dv.open(tmp_path / "a.npz")
+    for _ in range(9):
+        view.x[ORDER[:64]](), view.y[ORDER[:64]]()
+    gc.collect()
+    assert sum(link.endswith("a.npz") for link in open_files().values()) <= 2
+    assert (view.y[ORDER[:64]]() == x[ORDER[:64], :3] + 1).all()
+
+
+def test_a_pickle_holds_no_open_file(path, x):
+    view = read_often(dv.open(path))
+    raw = pickle.dumps(view)
+    assert len(raw) < 2000
+    assert (pickle.loads(raw)[ORDER[:99]]() == x[ORDER[:99]]).all()
+
+
+def read_in_a_fork(view, expected):
+    assert (view[ORDER[:256]]() == expected[ORDER[:256]]).all()
+    assert (view[5]() == expected[5]).all()
+
+
+def test_a_forked_process_reads_what_stays_open(path, x):
+    view = read_often(dv.open(path))
+    child = multiprocessing.get_context("fork").Process(target=read_in_a_fork, args=(view, x))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert (view[ORDER[:256]]() == x[ORDER[:256]]).all()
+
+
+def test_short_rows_of_a_large_file_are_read_one_by_one(tmp_path):
+    x = np.random.default_rng(4).normal(size=(64, 1000))
+    np.save(tmp_path / "x.npy", x)
+    rows = ORDER[ORDER < 64]
+    with sizes.set(mapped_bytes=0):
+        view = read_often(dv.open(tmp_path / "x.npy"), rows, loaded=False)
+        for some in (rows[:20], [*rows[:18], rows[0], rows[0]], rows):
+            assert (view[some]() == x[some]).all()
+        held = kept_of(view).held
+        found, places = np.empty((17, 1000)), 128 + 8000 * 3 * np.arange(17)
+        assert held.read_rows(found, places[::-1]) and (found == x[:51:3][::-1]).all()
+        assert not held.read_rows(found, places + 200_000)
+        assert not held.read_rows(np.empty((64, 1000)), 128 + 8000 * np.arange(64))
