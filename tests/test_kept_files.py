@@ -91,6 +91,18 @@ def test_columns_of_what_stays_open(path, x):
     ).all()
 
 
+def test_members_and_columns_first_are_read_by_position(tmp_path):
+    x = np.arange(6000.0).reshape(3000, 2)
+    np.save(tmp_path / "f.npy", np.asfortranarray(x))
+    np.save(tmp_path / "r.npy", x.view([("a", "f8"), ("b", "f8")]))
+    columns, fields = dv.open(tmp_path / "f.npy"), dv.open(tmp_path / "r.npy")
+    for view, wanted in ((columns, x), (fields.a, x[:, :1])):
+        for _ in range(4):
+            assert (view[ORDER[:100]]() == wanted[ORDER[:100]]).all()
+            assert view[7, 0]() == wanted[7, 0]
+    assert not [link for link in open_files().values() if str(tmp_path) in link]
+
+
 def test_few_rows_open_nothing(path, x):
     view = dv.open(path)
     before = open_files()

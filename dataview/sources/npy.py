@@ -73,7 +73,7 @@ class Opening:
     def close(self) -> None:
         """Have all views say that it is closed; others may claim it."""
         self.closed = True
-        for kept in self.kept.values():
+        for kept in list(self.kept.values()):  # other threads may add some
             kept.drop()
         if self.claim is not None:
             self.claim.release()
@@ -224,17 +224,22 @@ class NpySource(Source):
                     read_at(file, found, run)
                 else:
                     file_rows.read(file, self.block, inside, found, self.writable)
-            if reused is None:
+            if reused is None and self._has_rows:
                 self.file.note(file, found, run is not None)
         return found
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether a row of the array is one run of bytes in the file."""
+        return not (self.header.fortran or self.members)
 
     def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
         """Return rows as a new array if the file stays open, and they are few bytes."""
         width, offset = self.dtype.itemsize * math.prod(self.shape[1:]), self.header.offset
         lead = () if isinstance(rows, int) else (len(rows),)
-        if not 0 < width * math.prod(lead) <= sizes.file_bytes or self.members:
+        if not 0 < width * math.prod(lead) <= sizes.file_bytes or not self._has_rows:
             return None
-        held = None if self.header.fortran else self.file.held()
+        held = self.file.held()
         if held is None:
             return None
         found = np.empty((*lead, *self.shape[1:]), self.dtype)
