@@ -223,3 +223,26 @@ def test_threads_read_it_at_once(path):
     for thread in threads:
         thread.join()
     assert not failed
+
+
+@pytest.mark.parametrize("chunks", [None, (7, 3)])
+def test_rows_in_order_are_read_without_a_plan(tmp_path, monkeypatch, chunks):
+    x = np.arange(60, dtype=">f4").reshape(20, 3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=chunks)
+        file.create_dataset("one", data=x[:, 0], chunks=chunks and chunks[:1])
+    d = dv.open(tmp_path / "a.h5")
+    read = H5pySource.read
+    monkeypatch.setattr(H5pySource, "read", None)
+    for view, wanted in ((d.x, x), (d.one, x[:, 0])):
+        for key in (np.s_[3:9], np.s_[19:], 5, -1):
+            found = view[key]()
+            assert found.dtype == wanted[key].dtype and np.array_equal(found, wanted[key])
+            assert not isinstance(found, np.ndarray) or found.flags.writeable
+        assert [list(batch()[..., ::1].flat) for batch in view._minibatches(16)] == [
+            list(wanted[start : start + 16].flat) for start in (0, 16)
+        ]
+    monkeypatch.setattr(H5pySource, "read", read)
+    d._close()
+    with pytest.raises(ValueError, match="closed"):
+        d.x[3:9]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import weakref
@@ -21,7 +22,8 @@ from dataview.formats.arrays.plain_in_hdf5 import (
 )
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.handles import Claim, OpenFile
-from dataview.index import Index
+from dataview.index import Index, Rows
+from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks, slab_of
 from dataview.sources import REUSED, ArrayLike, Memo, Reference, Source, by_path, key_of_file
 
@@ -95,6 +97,35 @@ class H5pySource(ArrayLike):
             return None
         found = self.numbers.read(slab, memo)
         return None if found is None else found.reshape(index.shape)
+
+    def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
+        """Return numbers of rows that follow each other, with no more ado than by h5py's `[]`."""
+        if isinstance(rows, int):
+            found = self.rows_at_hand(range(rows, rows + 1))
+            return None if found is None else found[0]
+        if not isinstance(rows, range) or rows.step != 1 or self.writable or self.grows:
+            return None
+        shape = (len(rows), *self.shape[1:])
+        size = math.prod(shape) * self.dtype.itemsize
+        if not 0 < size <= sizes.file_bytes or self.dtype.kind not in "iuf":
+            return None
+        if self.file is None or self.plain is not None:
+            self._check()
+        else:
+            self.file.check()
+            self.file.check_process()
+        with contextlib.suppress(ValueError, *_UNREADABLE):  # reading it by a plan says why
+            return self._run(rows.start, shape)
+        return None
+
+    def _run(self, start: int, shape: tuple[int, ...]) -> np.ndarray | None:
+        """Return rows from one on, None if they have to be read in another way."""
+        if self.plain is not None:
+            file = self._raw_file(self.plain)
+            return None if file is None else self.plain.rows(file, start, shape)
+        found: np.ndarray = self.array[start : start + shape[0]]
+        is_as_declared = found.shape == shape and found.dtype == self.dtype
+        return found.view(self.dtype) if is_as_declared else None
 
     def _raw_file(self, plain: PlainData) -> RawFile | None:
         """Return the file open past HDF5; it stays so with a file that was opened by its name."""

@@ -63,6 +63,12 @@ class PlainData(NamedTuple):
             read_at(file, found, run)
         return found
 
+    def rows(self, file: RawFile, start: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Return rows from one on."""
+        found = np.empty(shape, self.block.dtype)
+        read_at(file, found, self.block.place + start * self.block.row_bytes)
+        return found
+
 
 def plain_data(dataset: Any) -> PlainData | None:
     """Return where the elements of a dataset lie; None if HDF5 has to be asked for them."""
