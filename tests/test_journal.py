@@ -531,6 +531,31 @@ def test_a_file_over_which_an_older_one_was_copied_is_not_recovered(way, tmp_pat
     assert path.read_bytes() == data
 
 
+def folder_of_one(folder, array):
+    """Write a folder with one array, or write that anew."""
+    (folder / "x").mkdir(exist_ok=True)
+    np.save(folder / "x" / "a.npy", array)
+    return folder / "x"
+
+
+def zarr_of_one(folder, array):
+    """Write an array of zarr into a folder that may be there: for the system it is the same."""
+    zarr.create_array(folder / "x.zarr", data=array, chunks=(500, 4), overwrite=True)
+    return folder / "x.zarr"
+
+
+@pytest.mark.parametrize(("make", "way"), [(folder_of_one, "finish"), (zarr_of_one, "record")])
+def test_a_folder_that_was_written_anew_is_not_recovered(way, make, tmp_path):
+    path, _ = tear(make(tmp_path, kills.numbers()), way, done=0)
+    make(tmp_path, kills.numbers() + 100)
+    for one in path.rglob("*"):
+        os.utime(one, (later := one.stat().st_mtime + 10, later))
+    before = everything(path)
+    with pytest.raises(ValueError, match=r"by another program after|moved since"):
+        dv.open(path)
+    assert everything(path) == before
+
+
 def test_a_packed_file_over_which_an_older_one_was_copied_is_not_put_back(tmp_path):
     make, _ = kills.CASES["hdf5-gzip"]
     path = make(tmp_path, kills.numbers())

@@ -345,6 +345,11 @@ class NpySource(Source):
         opened = self.file.opening.path
         return os.curdir if self.path == opened else os.path.relpath(self.path, opened)
 
+    @property
+    def witness(self) -> tuple[str, bool] | None:  # type: ignore[override]
+        """The file, if it is in a folder that was opened."""
+        return None if self.path == self.file.opening.path else (self.path, True)
+
     def at(self, address: Any) -> NpySource | None:
         """Return the part of this array that has an address."""
         if address[:2] != (self.path_inside, self.header.offset):

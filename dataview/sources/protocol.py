@@ -126,6 +126,10 @@ class Source(ABC):
     address: Any = None
     """What finds the array in its file when that is opened again, by `at`."""
 
+    witness: tuple[str, bool] | None = None
+    """A file in the folder that was opened, whose time tells if another program wrote the data, and
+    whether a write changes that time."""
+
     present: Source | None = None
     """What says of each row whether it has data, if its values cannot say that it has none."""
 

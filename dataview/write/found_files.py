@@ -44,9 +44,20 @@ def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_fo
         return
     if file.copy:
         _check_closed(path)
-    is_begun = bool(file.copy) and os.path.exists(f"{copy_of(file, journal)}.begun")
+    is_begun = is_put_back(file, journal)
     is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
     if not is_forced and not is_begun and (is_other or not _may_be_left(found, file, journal)):
+        raise changed_since(path, journal)
+
+
+def check_inside(path: str, file: File, journal: FoundJournal) -> None:
+    """Raise if another program has written a file in a folder that was updated."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise changed_since(path, journal) from None
+    is_same = (found.st_ino, found.st_size) == (file.number, file.size)
+    if not is_same or not _may_be_left(found, file, journal):
         raise changed_since(path, journal)
 
 
@@ -54,12 +65,19 @@ def _may_be_left(found: os.stat_result, file: File, journal: FoundJournal) -> bo
     """Whether a file may be as the update left it, by the time at which it was last changed."""
     if found.st_mtime_ns == file.time:
         return True
+    if not file.begun:
+        return False
     return file.begun / 1e9 - SLACK <= found.st_mtime <= journal.last_written() / 1e9 + SLACK
 
 
 def copy_of(file: File, journal: FoundJournal) -> str:
     """Return where the copy is that was made of a file before its update."""
     return os.path.join(os.path.dirname(journal.path), file.copy)
+
+
+def is_put_back(file: File, journal: FoundJournal) -> bool:
+    """Whether another recovery has begun to put a copy back over its file."""
+    return bool(file.copy) and os.path.exists(f"{copy_of(file, journal)}.begun")
 
 
 def changed_since(path: str, journal: FoundJournal) -> DamagedJournal:

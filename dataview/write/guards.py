@@ -87,7 +87,8 @@ class Guard:
             begun = journal.last_written()
             first = self.owner.path
             files = [_seen(path, first, self.copies.get(path, ""), begun) for path in every]
-            way, plan = self._plan(guarded, list(every), files)
+            inside = _inside(guarded, first, begun)
+            way, plan = self._plan(guarded, list(every), Plan(tuple(files), (), inside=inside))
             largest = self._largest()
             self._warn_of_room(way, guarded)
             for path, place in self.copies.items():
@@ -113,21 +114,19 @@ class Guard:
             path: f"{journal.path}.copy{number}" for number, path in enumerate(dict.fromkeys(paths))
         }
 
-    def _plan(
-        self, changes: Sequence[Change], paths: list[str], files: Sequence[File]
-    ) -> tuple[int, bytes]:
-        """Return what is to be done after a crash, and the plan as bytes."""
+    def _plan(self, changes: Sequence[Change], paths: list[str], plan: Plan) -> tuple[int, bytes]:
+        """Return what is to be done after a crash, and the plan as bytes: one with all parts."""
+        plan = plan._replace(order=self.work.order)
         size = sum(nbytes_of(change.target) or 0 for change in changes)
         if size > sizes.file_bytes and not self.copies and self.work.can_be_kept:
             try:
                 parts = self._parts(paths, size // KEPT_PART)
                 self.keeps = any(self._reads(change, paths) for change in changes)
-                plan = Plan(tuple(files), tuple(parts), self.work.order, self.keeps)
-                return FINISH, plan.packed()
+                return FINISH, plan._replace(parts=tuple(parts), reads=self.keeps).packed()
             except Unwritable:
                 self.keeps = True
         parts = self._parts(paths, None)
-        plan = Plan(tuple(files), tuple(parts), self.work.order)
+        plan = plan._replace(parts=tuple(parts))
         try:
             return UNDO, plan.packed()
         except Unwritable:  # rows are in the order of a user's function: their numbers say it
@@ -350,6 +349,14 @@ def _seen(path: str, first: str, copied: str, begun: int) -> File:
     found = os.stat(path)
     size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return File(name, found.st_ino, size, os.path.basename(copied), found.st_mtime_ns, begun)
+
+
+def _inside(changes: Sequence[Change], first: str, begun: int) -> tuple[File, ...]:
+    """Return what tells whether another program writes a file in a folder that was opened."""
+    known = dict.fromkeys(change.source.root.witness for change in changes)
+    return tuple(
+        _seen(one[0], first, "", begun if one[1] else 0) for one in known if one is not None
+    )
 
 
 # --- copies --------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from dataview.sources import keep_room
 from dataview.write.raw_files import PAGE, checksum, pread, write_all
 
 MAGIC = b"dataview journal"
-VERSION = 4
+VERSION = 5
 
 IDLE, FINISH, UNDO, PUT_BACK = range(4)
 """What is to be done after a crash: nothing, the rest of the update, or to put back what was: the

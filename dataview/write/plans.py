@@ -76,7 +76,7 @@ class File(NamedTuple):
 
     `copy` is the name of a copy beside the journal, if it was copied as a whole.  `time` is when it
     was last changed before the update, and `begun` when that began, both in nanoseconds by the
-    clock of the file system.
+    clock of the file system; `begun` is 0 for a file that the update does not write.
     """
 
     path: str
@@ -88,12 +88,16 @@ class File(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes."""
+    """An update; `order` is as in `Separated`, `reads` whether its values read what it changes.
+
+    `inside` has the files in folders that tell whether another program wrote there since.
+    """
 
     files: tuple[File, ...]
     parts: tuple[Part, ...]
     order: int = 0
     reads: bool = True
+    inside: tuple[File, ...] = ()
 
     def functions(self) -> str:
         """Return the names of the functions that compute the values, in their order."""
@@ -114,13 +118,15 @@ class Plan(NamedTuple):
     def _in_tuples(self) -> tuple[Any, ...]:
         """Return the plan as plain tuples, which take a third of the time to be pickled."""
         parts = [(*part[1:], *part.spot) for part in self.parts]
-        return tuple(map(tuple, self.files)), parts, *self[2:]
+        inside = tuple(map(tuple, self.inside))
+        return tuple(map(tuple, self.files)), parts, self.order, self.reads, inside
 
     @classmethod
     def _of_tuples(cls, found: Any) -> Plan:
-        files, parts, *others = found
+        files, parts, order, reads, inside = found
         spots = [(Spot(*part[-len(Spot._fields) :]), *part[: -len(Spot._fields)]) for part in parts]
-        return cls(tuple(File(*one) for one in files), tuple(Part(*one) for one in spots), *others)
+        known, others = (tuple(File(*one) for one in every) for every in (files, inside))
+        return cls(known, tuple(Part(*one) for one in spots), order, reads, others)
 
 
 def unpacked(data: bytes) -> Plan:

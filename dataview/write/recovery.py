@@ -19,7 +19,14 @@ from dataview.plan.node import Node, Part
 from dataview.plan.walk import below
 from dataview.sources import Grid, Source, is_zarr_array
 from dataview.write.changes import Change
-from dataview.write.found_files import changed_since, check_done, check_file, copy_of
+from dataview.write.found_files import (
+    changed_since,
+    check_done,
+    check_file,
+    check_inside,
+    copy_of,
+    is_put_back,
+)
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
@@ -334,6 +341,9 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
         own, folder = folder_of(path), os.path.dirname(journal.path)
         is_own = own == folder if not number else journal.path in map(_main, _names(own))
         check_file(path, file, journal, is_own, is_forced)
+    if not is_forced and not any(is_put_back(file, journal) for file in plan.files):
+        for file in plan.inside:
+            check_inside(_path(journal.path, file), file, journal)
     is_finished = _is_finished(journal, plan)
     # All entries are checked before the first is used.
     entries = [

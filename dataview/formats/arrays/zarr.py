@@ -132,6 +132,14 @@ class ZarrSource(ArrayLike):
         """Whether its values are no bytes; each chunk is replaced as a whole."""
         return self.dtype.hasobject or self.dtype.kind == "T"
 
+    @property
+    def witness(self) -> tuple[str, bool] | None:  # type: ignore[override]
+        """The metadata, which are written with a new array, and not with its chunks."""
+        if self.folder is None:
+            return None
+        names = [os.path.join(self.folder, mark) for mark in ZARR_MARKS]
+        return next(((name, False) for name in names if os.path.isfile(name)), None)
+
     def sync(self) -> None:
         """Bring all chunks to the device."""
         os.sync()
