@@ -504,19 +504,23 @@ def test_a_run_in_another_file_is_refused(tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_file_that_was_written_anew_is_not_recovered(way, tmp_path):
     path, _ = torn(tmp_path, way)
-    np.save(path, kills.numbers() + 100)  # the same file, for the system
-    if way in (
-        "record",
-        "run",
-    ):  # of which no block is done before the end, so that the time must tell
-        later = path.stat().st_mtime + 10
-        os.utime(path, (later, later))
+    np.save(path, kills.numbers() + 100)  # the same file, for the system, and as old
     data = path.read_bytes()
     with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
         dv.open(path)
     assert path.read_bytes() == data
     assert dv.recover(path, "force")
     assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("way", ["finish", "undo"])
+def test_a_file_that_was_written_anew_is_known_before_a_block_is_done(way, tmp_path):
+    path, _ = tear(made(tmp_path), way, done=0)
+    np.save(path, kills.numbers() + 100)
+    data = path.read_bytes()
+    with pytest.raises(ValueError, match="was changed by another program after the update stopped"):
+        dv.open(path)
+    assert path.read_bytes() == data
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -5,11 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
 from dataview.plan.kinds import nbytes_of
-from dataview.write.journal import MOST_SUMMED, DamagedJournal, FoundJournal, is_summed
+from dataview.write.journal import (
+    DONE,
+    MOST_SUMMED,
+    UNDO,
+    UNTOUCHED,
+    DamagedJournal,
+    FoundJournal,
+    is_summed,
+)
 from dataview.write.plans import File, Plan
 from dataview.write.raw_files import checksum
 from dataview.write.update import Update
@@ -103,11 +112,12 @@ def _check_closed(path: str) -> None:
             ) from None
 
 
-def check_done(journal: FoundJournal, update: Update, plan: Plan) -> None:
-    """Raise if blocks that are done do not hold what they were left with."""
-    marks = enumerate(journal.done())
-    done = [number for number, is_done in marks if is_done and is_summed(number)]
-    for number in done[:: max(1, len(done) // SEEN)]:
+def check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:
+    """Raise if blocks that are done, or untouched, do not hold what they were left with."""
+    marks = journal.marks()
+    done = [number for number, mark in enumerate(marks) if mark == DONE and is_summed(number)]
+    untouched = [number for number, mark in enumerate(marks) if mark == UNTOUCHED]
+    for number in done[:: max(1, len(done) // SEEN)] + untouched:
         block = update.blocks[number]
         if plan.files[plan.parts[block.number].spot.file].copy:
             continue
@@ -118,3 +128,27 @@ def check_done(journal: FoundJournal, update: Update, plan: Plan) -> None:
         known = journal.sum_of(number)
         if known and checksum(found.reshape(-1).view(np.uint8)) != known:
             raise changed_since(str(part.source.path or part.source.folder), journal)
+
+
+def check_entries(
+    journal: FoundJournal, update: Update, plan: Plan, entries: Sequence[tuple[int, int]]
+) -> None:
+    """Raise if blocks are neither as before nor as after an update whose values were kept."""
+    if journal.header.way != UNDO or any(part.value is None for part in plan.parts):
+        return
+    for slot, number in entries:
+        block = update.blocks[number]
+        part = block.of(update.changes)
+        found = np.ascontiguousarray(part.source.read(part.where, {})).tobytes()
+        if not is_between(found, journal.entry(slot).data, update.known(block).tobytes()):
+            raise changed_since(str(part.source.path or part.source.folder), journal)
+
+
+def is_between(found: bytes, old: bytes, new: bytes) -> bool:
+    """Whether each byte is as before a write or as after it, wherever that was cut short.
+
+    >>> is_between(b"xyc", b"abc", b"xyz"), is_between(b"xyd", b"abc", b"xyz")
+    (True, False)
+    """
+    one, before, after = (np.frombuffer(data, np.uint8) for data in (found, old, new))
+    return one.size == before.size and bool(((one == before) | (one == after)).all())

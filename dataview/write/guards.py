@@ -25,13 +25,26 @@ from dataview.plan.node import Node
 from dataview.plan.places import place_of
 from dataview.sources import Grid, Source
 from dataview.write.changes import Block, Change
-from dataview.write.journal import FINISH, START, UNDO, Journal, is_summed
+from dataview.write.journal import (
+    DONE,
+    FINISH,
+    MOST_SUMMED,
+    START,
+    TODO,
+    UNDO,
+    UNTOUCHED,
+    Journal,
+    is_summed,
+)
 from dataview.write.journals import Journals, sync_folder
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 from dataview.write.raw_files import PAGE
 
 KEPT_PART = 4
 """Operands are written down that take at most this part of what is updated; else it is undone."""
+
+ANY = 1 << 62
+"""More bytes than any operands have."""
 
 
 def is_guarded(changes: Sequence[Change]) -> bool:
@@ -97,11 +110,22 @@ class Guard:
                 self.links.append(journals.link(journal.path))
             self.recorded = self._recorded(way, largest)
             journal.begin(way, plan, len(self.numbers), largest, list(self.recorded.values()))
+            self._note_untouched(journal)
             self.slots = {block: self.numbers[block] for block in self.recorded}
         except BaseException:
             self._give_back(journal)
             raise
         self.journal = journal
+
+    def _note_untouched(self, journal: Journal) -> None:
+        """Note what the last block holds, by which the file is known until the block is changed."""
+        block = next(reversed(self.numbers))
+        if len(self.numbers) < 2 or self.recorded or self.work.order or self._is_copied(block):
+            return  # blocks that have an order may have places in common
+        part = block.of(self.work.changes)
+        if (nbytes_of(part.target) or 0) <= MOST_SUMMED:
+            journal.note(self.numbers[block], np.asarray(part.source.read(part.where, {})))
+            journal.mark(self.numbers[block], UNTOUCHED)
 
     def take_over(self, owner: Journals | None, journal: Journal | None) -> None:
         """Go on with a journal in which another room has noted the update."""
@@ -125,7 +149,9 @@ class Guard:
                 return FINISH, plan._replace(parts=tuple(parts), reads=self.keeps).packed()
             except Unwritable:
                 self.keeps = True
-        parts = self._parts(paths, None)
+        is_known = not any(isinstance(change.value, Node) for change in changes)
+        is_small = is_known and size <= sizes.recorded_bytes and not self.copies
+        parts = self._parts(paths, ANY if is_small else None)
         plan = plan._replace(parts=tuple(parts))
         try:
             return UNDO, plan.packed()
@@ -166,7 +192,7 @@ class Guard:
         """Whether a value reads files that are updated, so that their old values are kept."""
         if not isinstance(change.value, Node):
             return False
-        steps = steps_of(change.value, lambda part: _spot_of(part, paths), 1 << 62, _nothing)
+        steps = steps_of(change.value, lambda part: _spot_of(part, paths), ANY, _nothing)
         return any(isinstance(step, Spot) for step in steps)
 
     def _recorded(self, way: int, largest: int) -> dict[Block, np.ndarray]:
@@ -218,9 +244,11 @@ class Guard:
 
     def before(self, block: Block, old: np.ndarray | None) -> None:
         """Keep what a block holds, which is about to be changed."""
-        if self.journal is None or old is None or not self.needs_old(block):
+        if self.journal is None or block not in self.numbers or block in self.recorded:
             return
-        if block in self.recorded:
+        if self.numbers[block] == len(self.numbers) - 1:
+            self.journal.mark(self.numbers[block], TODO)  # it may have been untouched
+        if old is None or not self.needs_old(block):
             return
         if block in self.slots:  # a try before failed, and others may have written there since
             self.journal.clear(self.slots.pop(block))
@@ -242,7 +270,7 @@ class Guard:
         if is_summed(number) and not self._is_copied(block):
             shape = known_shape(block.of(self.work.changes).target)
             self.journal.note(number, np.broadcast_to(value, shape))
-        self.journal.mark(number, True)
+        self.journal.mark(number, DONE)
         if self.journal.header.way == FINISH and block in self.slots:
             self.journal.release(self.slots.pop(block))
 
@@ -254,7 +282,7 @@ class Guard:
             if block in self.slots:
                 self.journal.clear(self.slots.pop(block))
             self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
-        self.journal.mark(self.numbers[block], False)
+        self.journal.mark(self.numbers[block], TODO)
 
     def left(self, is_begun: bool) -> str:
         """Say what the next opening of the file does, if some block is done or none is."""

@@ -36,6 +36,9 @@ _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
 _SUM = struct.Struct("<I")
 _BLOCK_SUM = struct.Struct("<Q")
 
+TODO, DONE, UNTOUCHED = range(3)
+"""What marks say of blocks; of one that is untouched there is the sum of what it held before."""
+
 START = 64
 """Where the plan begins; an entry has as much room before its bytes."""
 
@@ -270,17 +273,17 @@ class Journal:
         except IndexError:
             return next(self.numbers)
 
-    def mark(self, block: int, done: bool) -> None:
+    def mark(self, block: int, state: int) -> None:
         """Say whether a block is done: by one byte, which a kill cannot divide."""
         if self.memory is not None:
-            self.memory[self.header.marks + block] = done
+            self.memory[self.header.marks + block] = state
             self.freshen()
             return
-        self._put(b"\1" if done else b"\0", self.header.marks + block)
+        self._put(bytes((state,)), self.header.marks + block)
         self._sync()
 
     def note(self, block: int, value: np.ndarray) -> None:
-        """Write down a sum of what a block holds now: who comes next knows the file by it.
+        """Write down a sum of what a block holds: who comes next knows the file by it.
 
         There is none of what would take much memory to be summed.
         """
@@ -407,12 +410,16 @@ class FoundJournal(Journal):
         found: int = _BLOCK_SUM.unpack(pread(self.handle, _BLOCK_SUM.size, place))[0]
         return found
 
+    def marks(self) -> bytes:
+        """Return the mark of each block."""
+        marks = pread(self.handle, self.header.blocks, self.header.marks)
+        if len(marks) != self.header.blocks or set(marks) - {TODO, DONE, UNTOUCHED}:
+            raise DamagedJournal(f"the journal {self.path} is damaged: its marks cannot be read")
+        return marks
+
     def done(self) -> list[bool]:
         """Return for each block whether it is done."""
-        marks = pread(self.handle, self.header.blocks, self.header.marks)
-        if len(marks) != self.header.blocks or set(marks) - {0, 1}:
-            raise DamagedJournal(f"the journal {self.path} is damaged: its marks cannot be read")
-        return [mark == 1 for mark in marks]
+        return [mark == DONE for mark in self.marks()]
 
     def entries(self, keeps_all: bool = True) -> Iterator[Entry]:
         """Yield the old bytes of blocks; of a journal for the rest, of those that are not done.

@@ -43,7 +43,7 @@ def write_one_run(change: Change) -> None:
     assert place is not None
     value = np.empty(where.shape, source.dtype)
     value[...] = change.value
-    noted = _Noted(source, place)
+    noted = _Noted(source, place, value)
     with held_interrupt() as pressed:
         try:
             source.write_run(place, value, noted.note)
@@ -60,10 +60,10 @@ def write_one_run(change: Change) -> None:
 class _Noted:
     """What was in a run of bytes: in a journal, too, if the write may be stopped midway."""
 
-    __slots__ = ("journal", "old", "owner", "place", "source")
+    __slots__ = ("journal", "old", "owner", "place", "source", "value")
 
-    def __init__(self, source: Source, place: int) -> None:
-        self.source, self.place = source, place
+    def __init__(self, source: Source, place: int, value: np.ndarray) -> None:
+        self.source, self.place, self.value = source, place, value
         self.owner: Journals | None = source.journals
         self.journal: Journal | None = None
         self.old: np.ndarray | None = None
@@ -87,7 +87,7 @@ class _Noted:
         """Return what tells where the run is, in a file that an owner of journals is or has."""
         seen, inside = os.fstat(file.fileno()), self.source.path_inside
         known = seen.st_ino, seen.st_size, seen.st_mtime_ns, begun
-        return Run(owner, inside, *known, self.place, old.tobytes())
+        return Run(owner, inside, *known, self.place, old.tobytes(), self.value.tobytes())
 
     def end(self) -> None:
         """Say that the run is written: from now on a crash changes nothing."""

@@ -156,23 +156,25 @@ class Run(NamedTuple):
     begun: int
     place: int
     old: bytes
+    new: bytes
 
     def packed(self) -> bytes:
         """Return the run as bytes."""
         owner, inside = os.fsencode(self.owner), os.fsencode(self.inside)
-        head = _RUN.pack(*self[2:-1], len(self.old), len(owner), len(inside))
-        return b"".join((head, owner, inside, self.old))
+        head = _RUN.pack(*self[2:-2], len(self.old), len(owner), len(inside))
+        return b"".join((head, owner, inside, self.old, self.new))
 
     @classmethod
     def unpacked(cls, data: bytes) -> Run:
         """Return the run that bytes hold."""
         number, size, time, begun, place, length, owner, inside = _RUN.unpack_from(data)
-        end = len(data) - length
+        end = len(data) - 2 * length
         names = data[_RUN.size : end]
         if len(names) != owner + inside:
             raise ValueError("it holds something else than a run of bytes")
         name, path = os.fsdecode(names[:owner]), os.fsdecode(names[owner:])
-        return cls(name, path, number, size, time, begun, place, data[end:])
+        old, new = data[end : end + length], data[end + length :]
+        return cls(name, path, number, size, time, begun, place, old, new)
 
 
 # --- expressions ---------------------------------------------------------------------------------

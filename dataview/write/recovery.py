@@ -21,16 +21,19 @@ from dataview.sources import Grid, Source, is_zarr_array
 from dataview.write.changes import Change
 from dataview.write.found_files import (
     changed_since,
-    check_done,
+    check_blocks,
+    check_entries,
     check_file,
     check_inside,
     copy_of,
+    is_between,
     is_put_back,
 )
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
     PUT_BACK,
+    TODO,
     DamagedJournal,
     FoundJournal,
     is_running_here,
@@ -38,7 +41,7 @@ from dataview.write.journal import (
 from dataview.write.journals import folder_of
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
-from dataview.write.raw_files import lock, write_all
+from dataview.write.raw_files import lock, pread, write_all
 from dataview.write.update import Update
 
 Open = Callable[[str], Node]
@@ -258,8 +261,11 @@ def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
     check_file(path, known, journal, is_own, action == FORCE)
     if run.place + len(run.old) > os.path.getsize(path):
         raise changed_since(path, journal)
-    journal.claim()
     with open(path, "r+b", buffering=0) as file:
+        found = pread(file.fileno(), len(run.old), run.place)
+        if action != FORCE and not is_between(found, run.old, run.new):
+            raise changed_since(path, journal)
+        journal.claim()
         write_all(file.fileno(), memoryview(run.old), run.place)
         os.fsync(file.fileno())
     journal.end()
@@ -361,7 +367,8 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     try:
         update = _update(plan, sources, journal)
         if not is_forced and not plan.order:
-            check_done(journal, update, plan)
+            check_blocks(journal, update, plan)
+            check_entries(journal, update, plan, entries)
         journal.claim()
         work = Work(update.changes, update.grids, update.blocks, update.order)
         update.guard = Guard(work, journal, plan.reads)
@@ -432,7 +439,7 @@ def _put_back(journal: FoundJournal, update: Update, entries: Sequence[tuple[int
         part = update.blocks[number].of(update.changes)
         raw = journal.entry(slot).data
         old = np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
-        journal.mark(number, False)
+        journal.mark(number, TODO)
         part.source.write(part.where, old)
         part.source.settle()
         if journal.syncs:

@@ -129,6 +129,11 @@ class Update:
             raise
         self._end()
 
+    def known(self, block: Block) -> np.ndarray:
+        """Return what a block is to hold by a value that needs no computing."""
+        shape = known_shape(block.of(self.changes).target)
+        return np.broadcast_to(self._value(block, None, FloatErrors()), shape)
+
     def fail(self, old: np.ndarray, error: BaseException, pressed: Sequence[Any]) -> None:
         """Undo what was written at once and failed; raise if it cannot be undone.
 
