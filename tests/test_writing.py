@@ -1157,3 +1157,73 @@ def test_an_object_is_written_as_numpy_does(key, value):
         if attempt(lambda array: array.__setitem__(key, value), expected)[1] is None:
             dv.View(own)[key] = value
             assert repr(own.tolist()) == repr(expected.tolist())
+
+
+# --- a field that was only set ----------------------------------------------------------------
+
+
+def a_folder_of_fields(tmp_path):
+    for name in ("x", "y"):
+        np.save(tmp_path / f"{name}.npy", np.arange(4.0))
+    return tmp_path
+
+
+def test_who_only_sets_a_field_of_a_file_to_an_expression_is_told_at_the_end(tmp_path):
+    path = a_folder_of_fields(tmp_path)
+    told = pytest.warns(RuntimeWarning, match=r"'x' was set .*; d\.x\[\.\.\.\] = other and d\.x -=")
+    with told, dv.open(path, "r+") as d:
+        d.x = d.x - d.x._mean()
+        d.x = d.x * 2
+        d.z = d.y + 1
+    assert np.load(path / "x.npy").tolist() == [0, 1, 2, 3]
+
+    def failing():
+        with dv.open(path, "r+") as d:
+            d.x = d.x - 1
+            d.y[...] = np.zeros(3)
+
+    with pytest.raises(ValueError, match="broadcast"):  # no more is told of it
+        failing()
+
+
+def set_and_write(d, folder):
+    d.x = d.x - 1
+    d.y[...] = d.x
+
+
+def set_and_save(d, folder):
+    d.x = d.x - 1
+    d._select("x")._save(folder / "saved.npz")
+
+
+def set_to_another_dtype(d, folder):
+    d.x = d.x._astype("f4")
+
+
+def set_anew(d, folder):
+    d.z = d.x - d.y
+    d.x = d.y
+
+
+def set_back(d, folder):
+    d.x, old = d.x - 1, d.x
+    d.x = old
+
+
+def subtract(d, folder):
+    d.x -= d.x._mean()
+
+
+@pytest.mark.parametrize(
+    "change", [set_and_write, set_and_save, set_to_another_dtype, set_anew, set_back, subtract]
+)
+def test_who_does_more_than_that_is_told_nothing(change, tmp_path):
+    (tmp_path / "x").mkdir()
+    with dv.open(a_folder_of_fields(tmp_path / "x"), "r+") as d:
+        change(d, tmp_path)
+
+
+def test_a_field_that_was_set_of_what_is_only_read_is_no_mistake(tmp_path):
+    with dv.open(a_folder_of_fields(tmp_path)) as d:
+        d.x = d.x - d.x._mean()
+        assert d.x().tolist() == [-1.5, -0.5, 0.5, 1.5]

@@ -26,9 +26,11 @@ from dataview.plan.fields import (
     read_only_meta,
 )
 from dataview.plan.gaps import knowing, replacing, telling
-from dataview.plan.kinds import Driven, Record, Sampled, known_shape, members
-from dataview.plan.node import Node
+from dataview.plan.kinds import Driven, Record, Sampled, Stored, known_shape, members
+from dataview.plan.node import Node, Part
+from dataview.plan.places import place_of
 from dataview.plan.symbols import placeholder
+from dataview.plan.walk import below
 from dataview.samples import (
     Spec,
     Stream,
@@ -39,6 +41,7 @@ from dataview.samples import (
     with_part,
 )
 from dataview.view import hints
+from dataview.write import clock
 
 OPTIONS = (
     "_driver", "_rank", "_length", "_names", "_fields", "_meta", "_spaces", "_readonly"
@@ -228,6 +231,32 @@ def attach(node: Node, name: str, part: Node) -> Node:
     for own, one in parts.items():
         node = _attached(node, own, one)
     return node
+
+
+Hidden = tuple[str, int]
+"""A field of a file that computed data were set in place of, and when by the clock of writes."""
+
+
+def hidden(node: Node, name: str, part: Node, before: Hidden | None) -> Hidden | None:
+    """Return which field of a file is hidden when a field is set to a part; `before` was so far."""
+    if _hides_file(node, name, part):
+        return name, clock[0]
+    is_back = before is not None and before[0] == name and place_of(part) is not None
+    return None if is_back else before
+
+
+def _hides_file(node: Node, name: str, part: Node) -> bool:
+    """Whether a field of a file gives way to what is computed from it, and could be written."""
+    if name not in node.fields or place_of(part) is not None:
+        return False
+    own = field(node, name)
+    place = place_of(own)
+    if place is None or not place.source.writable or place.source.memory is not None:
+        return False
+    if (own.shape, own.dtype) != (part.shape, part.dtype):
+        return False
+    stored = (one for one in below([part], Part.held) if isinstance(one, Stored))
+    return any(place.source.root is one.source.root for one in stored)
 
 
 def _attached(node: Node, name: str, part: Node) -> Node:

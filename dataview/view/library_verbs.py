@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 from dataview import exchange, formats, samples
 from dataview.compute import evaluate
+from dataview.errors import warn
 from dataview.plan.node import Node
 from dataview.view.face import (
     BaseView,
@@ -21,6 +22,24 @@ from dataview.view.face import (
     unwrapped,
     warn_if_untold,
 )
+from dataview.write import clock
+
+HIDING = "_hiding"
+"""Where the dictionary of a view has the field of a file that is hidden by what was set."""
+
+_saved = [-1]
+"""When a view was saved last, by the clock of writes."""
+
+
+def _warn_of_unwritten(view: BaseView) -> None:
+    """Warn if a field of a file was only set to what it was meant to hold, as it seems."""
+    name, when = view.__dict__.get(HIDING, ("", -1))
+    if when == clock[0] != _saved[0]:
+        warn(
+            f"the field {name!r} was set to an expression, which is the view's own, and nothing "
+            f"was written or saved since: the file holds what it held; d.{name}[...] = other and "
+            f"d.{name} -= other write to it"
+        )
 
 
 def _become(view: BaseView, node: Node) -> None:
@@ -66,6 +85,7 @@ class LibraryVerbs(BaseView):
             rows_per_part=rows_per_part,
             progress=progress,
         )
+        _saved[0] = clock[0]
 
     def _cached(
         self,
@@ -91,6 +111,7 @@ class LibraryVerbs(BaseView):
         >>> folder.cleanup()
         """
         if isinstance(where, (str, os.PathLike)):
+            _saved[0] = clock[0]
             return like(self, formats.computed_once(node_of(self), where, version, progress))
         if version is not None or progress is not None:
             raise TypeError("rows in memory have no version; give a path to keep rows in a file")
@@ -104,6 +125,7 @@ class LibraryVerbs(BaseView):
         """
         with formats.one_at_a_time:
             formats.append(node_of(self), unwrapped(rows), partial(_become, self))
+        _saved[0] = clock[0]
 
     def _refresh(self) -> None:
         """Add the parts that have appeared in the folder since it was opened as parts.
@@ -118,14 +140,20 @@ class LibraryVerbs(BaseView):
 
         Reading a view of a closed file is an error that says so.  Files that you have opened
         yourself stay open.  `with dv.open(path) as d:` closes the files at the end of the block.
+
+        A warning says so if a field of a file opened for writing was only set to an expression.
         """
         formats.close(node_of(self))
+        _warn_of_unwritten(self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
+        if error[0] is None:
+            self._close()
+        else:
+            formats.close(node_of(self))
 
     # --- objects of other libraries ----------------------------------------------------------
 

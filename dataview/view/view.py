@@ -42,7 +42,7 @@ from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.display_verbs import DisplayVerbs
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
-from dataview.view.library_verbs import LibraryVerbs
+from dataview.view.library_verbs import HIDING, LibraryVerbs
 from dataview.view.operators import Operators
 from dataview.view.ragged_rows import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
@@ -280,9 +280,12 @@ class View(
         if not isinstance(other, View):
             other = View(other)
         node = declare.attach(node_of(self), name, node_of(other))
+        hidden = declare.hidden(node_of(self), name, node_of(other), self.__dict__.get(HIDING))
         _, _, parent, key, _ = self._state
         self.__dict__.clear()
         set_node(self, node, parent, key)
+        if hidden:
+            self.__dict__[HIDING] = hidden
 
     def _select(self, *names: str | Sequence[str]) -> View:
         """Return the record of these fields, in this order, followed by the masks of their gaps.
