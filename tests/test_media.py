@@ -175,10 +175,23 @@ def test_mixed_modes_become_the_one_that_holds_all(tmp_path, modes, channels):
 def test_modes_that_no_other_holds_are_refused(tmp_path):
     save(tmp_path / "a.png", pixels())
     save(tmp_path / "b.png", pixels(channels=0).astype("u2"))
-    with pytest.raises(ValueError, match=r"a\.png is RGB.*image_mode="):
+    with pytest.raises(ValueError, match=r"a\.png is RGB.*image_mode='I'"):
         dv.open(tmp_path)
     with pytest.raises(ValueError, match="did you mean 'RGB'"):
         dv.open(tmp_path, image_mode="rGB")
+
+
+def test_no_mode_cuts_numbers_of_pictures_off(tmp_path):
+    grey = pixels(channels=0)
+    save(tmp_path / "a.png", grey)
+    save(tmp_path / "b.png", grey.astype("u2") * 257)
+    for mode in ("L", "RGB"):
+        d = dv.open(tmp_path, image_mode=mode)
+        assert d.image[0]().dtype == np.uint8
+        with pytest.raises(ValueError, match=r"b\.png.*is I;16, of which.*image_mode='F' keeps"):
+            d.image[1]()
+    d = dv.open(tmp_path, image_mode="I")
+    np.testing.assert_array_equal(d.image(), [grey.astype("i4"), grey.astype("i4") * 257])
 
 
 def test_a_transparent_colour_is_not_lost(tmp_path):

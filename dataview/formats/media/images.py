@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -32,6 +32,13 @@ WITHIN = (
     ("1", "L", "LA", "P", "P;T", "PA", "RGB", "RGBA"),
 )
 """Modes of which the last holds all pictures of the others as they are."""
+
+DEEP = {
+    **dict.fromkeys(("I;16", "I;16L", "I;16B"), ("I;16", "I;16L", "I;16B", "I", "F")),
+    "I": ("I", "F"),
+    "F": ("F",),
+}
+"""Modes of more than 8 bits, each with those that hold its numbers: Pillow cuts them for others."""
 
 UPRIGHT_SWAPS = (5, 6, 7, 8)
 """The orientations, by EXIF, of pictures that lie on their side."""
@@ -78,8 +85,7 @@ class Images(Decoder):
         if mode is None:
             told = "; ".join(f"{path} is {one}" for one, path in sorted(found.items()))
             raise ValueError(
-                f"the pictures have modes of which none holds the others: {told}; image_mode= "
-                "converts them, as in image_mode='RGB'"
+                f"the pictures have modes of which none holds the others: {told}; {_advice(found)}"
             )
         return replace(self, image_mode=mode, strict=True)
 
@@ -89,9 +95,12 @@ class Images(Decoder):
             mode = _mode_of(image)
             wanted = self.image_mode or _common([mode]) or mode
             if mode != wanted and self.strict and _common({mode, wanted}) != wanted:
+                told = _advice({mode, wanted})
+                raise ValueError(f"its mode is {mode}, and the others are {wanted}; {told}")
+            if wanted not in DEEP.get(mode, (wanted,)):
                 raise ValueError(
-                    f"its mode is {mode}, and the others are {wanted}; image_mode= converts them, "
-                    f"as in image_mode='RGB'"
+                    f"its mode is {mode}, of which image_mode={wanted!r} would cut numbers off; "
+                    f"image_mode={DEEP[mode][-1]!r} keeps them"
                 )
             if self.upright and _orientation(image) != 1:
                 image = import_library("PIL.ImageOps", "dataview[images]").exif_transpose(image)
@@ -100,6 +109,14 @@ class Images(Decoder):
             except MemoryError:  # which Pillow raises for data that are broken, too
                 raise ValueError("it is broken, or there is no room for its pixels") from None
             return np.asarray(image if image.mode == wanted else image.convert(wanted))
+
+
+def _advice(modes: Collection[str]) -> str:
+    """Say how pictures of some modes get one."""
+    kept = "F" if "F" in modes else "I"
+    if DEEP.keys().isdisjoint(modes):
+        return "image_mode= converts them, as in image_mode='RGB'"
+    return f"image_mode={kept!r} takes the numbers of all as grey values, as they are"
 
 
 def _orientation(image: Any) -> int:
