@@ -165,6 +165,22 @@ def test_a_list_is_missing_if_a_value_of_it_cannot_say_that_it_is(write, tmp_pat
         assert again.t_mask().tolist() == [True, True, False]
 
 
+def test_gaps_inside_of_lists_of_one_length_leave_the_other_values(write, tmp_path):
+    rows = {"f": [[1.5, None], None, [2.5, 3]], "t": [["a", None], None, ["", "c"]]}
+    pairs = {"f": pa.list_(pa.float64(), 2), "t": pa.list_(pa.string(), 2)}
+    table = pa.table({name: pa.array(rows[name], pairs[name]) for name in rows})
+    path = write(table, tmp_path / "a", 2)
+    dv.open(path)._save(tmp_path / "again.parquet")
+    for d in (dv.open(path), dv.View(table), dv.open(tmp_path / "again.parquet")):
+        np.testing.assert_array_equal(d.f(), [[1.5, np.nan], [np.nan, np.nan], [2.5, 3]])
+        assert d.t().tolist() == [["a", None], [None, None], ["", "c"]]
+        assert d.f_mask().tolist() == d.t_mask().tolist() == [True, False, True]
+        assert (d.f._sum()(), d.f._mean(0)().tolist()) == (7, [2, 3])
+    d = dv.open(path, fill={"f": 0.0, "t": "-"})
+    assert d.f().tolist() == [[1.5, 0], [0, 0], [2.5, 3]]
+    assert d.t().tolist() == [["a", "-"], ["-", "-"], ["", "c"]]
+
+
 INTEGERS = [[1, None, 3], [], None, [4], [None], [None, 7, -2]]
 
 
@@ -234,6 +250,23 @@ def test_gaps_inside_of_lists_are_saved_as_gaps(suffix, rows, write, tmp_path):
         assert again.i._sum()() == 8
         if suffix != ".jsonl":  # whose numbers with gaps are floats
             assert again.i_mask().tolist() == d.i_mask().tolist()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_values_beside_a_list_that_is_missing_in_a_list_are_saved(suffix, write, tmp_path):
+    rows = {"t": [[None, ["a"]], None, [["b"], []]], "f": [[None, [1.5]], None, [[2.5], []]]}
+    kept = {"t": [[[], ["a"]], None, [["b"], []]], "f": [[[], [1.5]], None, [[2.5], []]]}
+    table = pa.table({"n": range(3)} | rows)
+    for d in (dv.open(write(table, tmp_path / "a", 2)), dv.View(table)):
+        assert d.t_mask().tolist() == d.f_mask().tolist() == [False, False, True]
+        d._save(tmp_path / f"b{suffix}")
+        if suffix == ".jsonl":
+            found = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+        else:
+            found = pq.read_table(tmp_path / "b.parquet").to_pylist()
+        for name, expected in kept.items():
+            assert [row[name] for row in found] == expected, name
+            assert pa.table(d._select(name))[name].to_pylist() == expected
 
 
 PICKLED = [lambda d: d, lambda d: pickle.loads(pickle.dumps(d)), lambda d: copy.deepcopy(d[:])]

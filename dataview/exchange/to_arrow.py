@@ -184,8 +184,8 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
     whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
     rows = values.data if isinstance(values, _Meant) else values
-    if isinstance(rows, Ragged) and rows.leaf().has_gaps:
-        # The mask of rows tells of gaps inside of them, too; rows with values are no gaps.
+    if isinstance(rows, Ragged) and (rows.leaf().has_gaps or rows.leaf() is not rows.values):
+        # The mask of rows tells of gaps and lists inside of them, too; rows with values are none.
         present = present | (compute.list_value_length(whole).to_numpy() > 0)
     nothing = pyarrow.scalar(None, whole.type)
     return compute.if_else(pyarrow.array(present), whole, nothing)

@@ -22,7 +22,7 @@ from dataview.formats.tables.arrow import (
 )
 from dataview.formats.tables.columns import Column, Name
 from dataview.formats.tables.late_values import Decoded, LateValues
-from dataview.plan.operations import may_be_missing
+from dataview.plan.operations import may_be_missing, nothing_in
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
 """The labels that codes are of, by leaf; None for a leaf of values that are only kept so."""
@@ -87,25 +87,23 @@ def _plain(array: Any) -> Any:
 def _fixed(
     array: Any, name: Name, dictionaries: Dictionaries, shape: tuple[int, ...]
 ) -> Iterator[tuple[Name, Column]]:
-    """Yield the leaves of lists of one length: a row is missing if a part of it is."""
+    """Yield the leaves of lists of one length.
+
+    A row is missing, too, if a part of it is; NaN, NaT and None tell it themselves.
+    """
     count, length = len(array), array.type.list_size
     inner = array.values.slice(array.offset * length, count * length)
     own = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     for leaf, column in _columns(inner, name, dictionaries):
-        values, present = np.asarray(column.values), column.present
-        whole = present is None or present.reshape(count, length).all(axis=1)
+        values, present = np.asarray(column.values), own
+        if column.present is not None and not may_be_missing(values.dtype):
+            whole = column.present.reshape(count, length).all(axis=1)
+            present = whole if own is None else own & whole
         values = values.reshape(count, *shape, *values.shape[1:])
-        if (
-            own is not None and values.dtype.kind in "iufMmb"
-        ):  # anything may lie where there is none
+        if own is not None:  # anything may lie where there is none
             values = np.array(values)
-            values[~own] = {"f": np.nan, "M": "NaT", "m": "NaT"}.get(values.dtype.kind, 0)
-        mask = (
-            None
-            if whole is True and own is None
-            else np.logical_and(whole, True if own is None else own)
-        )
-        yield leaf, Column(values, mask)
+            values[~own] = nothing_in(values.dtype)
+        yield leaf, Column(values, present)
 
 
 def _in_lists(array: Any) -> tuple[np.ndarray, np.ndarray | None, Any]:

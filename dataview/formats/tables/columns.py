@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from dataview.formats.tables.late_values import Filled, LateValues
+from dataview.plan.operations import is_present, may_be_missing
 
 Name: TypeAlias = tuple[str, ...]
 """The name of a column: that of a member of records has the names of these before it."""
@@ -60,12 +61,16 @@ class Column(NamedTuple):
         """Return the same values with another one where there are none."""
         if isinstance(self.values, Column):
             return self._replace(values=self.values.with_fill(fill))
-        if self.present is None:
-            return self
         if isinstance(self.values, LateValues):
-            return Column(Filled(self.values, self.present, fill))
+            return self if self.present is None else Column(Filled(self.values, self.present, fill))
+        has_lists = self.values.ndim > 1 and may_be_missing(self.values.dtype)
+        if self.present is None and not has_lists:
+            return self
         values = self.values.copy()
-        values[~self.present] = fill
+        if self.present is not None:
+            values[~self.present] = fill
+        if has_lists:  # of one length: what is missing inside of them tells it itself
+            values[~is_present(values)] = fill
         return Column(values)
 
 

@@ -101,17 +101,19 @@ class Columns:
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return where lists have values, and which rows are lists; None where all are.
 
-        The mask of rows tells of gaps inside of lists, too; a row with values is a list.
+        The mask of rows tells of gaps inside of lists, too, and of lists in lists that are missing;
+        a row with values is a list.
         """
         values = entry["values"]
         leaf = values
         while leaf["kind"] == "ragged":
             leaf = leaf["values"]
         there = present_in(self.leaves[leaf["at"]].node) if leaf["kind"] == "array" else None
-        if there is None:
+        has_lists = leaf is not values
+        if there is None and not has_lists:
             return None, present
         rows = None if present is None else present | (np.diff(offsets) > 0)
-        if leaf is not values:
+        if there is None or has_lists:
             return None, rows
         return evaluate(keyed(there, slice(first, first + int(offsets[-1])))), rows
 
