@@ -801,6 +801,24 @@ def test_a_broken_file_is_named(path):
         dv.open(path).x()
 
 
+def test_a_packed_batch_is_named_whatever_number_in_the_file_is_wrong(tmp_path):
+    path = tmp_path / "a.feather"
+    pa.feather.write_feather(pa.table({"x": range(100), "y": range(100)}), path, compression="zstd")
+    raw = path.read_bytes()
+    told = []
+    for place in range(8, len(raw) - 8, 8):
+        path.write_bytes(raw[:place] + (1 << 24).to_bytes(8, "little") + raw[place + 8 :])
+        try:
+            with dv.open(path) as d:
+                d.x(), d.y()
+        except dv.FieldError:  # the name of a column is another
+            continue
+        except (ValueError, OSError) as error:
+            told.append(str(error))
+    assert all(str(path) in one for one in told)
+    assert any("a part of a batch lies outside of it" in one for one in told)
+
+
 def test_a_broken_column_is_named(tmp_path):
     path = parquet(
         pa.table({"x": np.random.default_rng(0).random(10_000), "y": range(10_000)}), tmp_path / "a"

@@ -175,6 +175,8 @@ class FeatherTable(ArrowTable):
         """Raise if a few bytes would be unpacked to very many."""
         raw = memoryview(self._data)
         for place, size in head.buffers:
+            if size and not 0 <= place <= len(raw) - _LONG.size:
+                raise ValueError("a part of a batch lies outside of it")
             unpacked = _LONG.unpack_from(raw, place)[0] if size else 0
             if unpacked > max(MOST_UNPACKED, MOST_TIMES * size):
                 raise ValueError(too_large(size, unpacked))
