@@ -304,7 +304,10 @@ def error_at(error: Exception, where: str) -> Exception:
     """
     if not isinstance(error, StopIteration):  # which would end a loop instead of failing
         with contextlib.suppress(Exception):  # of a class with a constructor of its own
-            return type(error)(f"{where}: {error}")
+            found = type(error)(f"{where}: {error}")
+            if isinstance(found, OSError) and isinstance(error, OSError):
+                found.errno = error.errno
+            return found
     return RuntimeError(f"{where}: {type(error).__name__}: {error}")
 
 

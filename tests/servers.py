@@ -106,8 +106,8 @@ def times(count, fault):
     return answer
 
 
-def status(number):
-    return lambda handler: handler.answer(number)
+def status(number, headers=None):
+    return lambda handler: handler.answer(number, headers=headers)
 
 
 def cut(count):

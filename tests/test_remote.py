@@ -7,6 +7,7 @@ import multiprocessing
 import socket
 import time
 import zipfile
+from email.utils import formatdate
 
 import fsspec
 import numpy as np
@@ -161,6 +162,21 @@ def test_what_does_not_pass_is_told_in_time(server, fault):
     with pytest.raises(ConnectionError, match="could not be"):
         read_ranges(f"{server.url}/x.bin", [(0, 100), (4000, 9)], gap=0, deadline=0.5)
     assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+def test_a_server_is_asked_again_when_it_says(server, as_date, monkeypatch):
+    later = formatdate(time.time() + 8, usegmt=True) if as_date else "7"
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    server.faults["/x.bin"] = times(1, status(503, {"Retry-After": later}))
+    assert read_ranges(f"{server.url}/x.bin", [(0, 9)], deadline=20) == [DATA[:9]]
+    assert len(waited) == 1 and 5 < waited[0] < 9
+    server.faults["/x.bin"] = status(429, {"Retry-After": "3600"})
+    server.asked.clear()
+    with pytest.raises(ConnectionError, match=r"answers 429 .*Retry-After: 3600\).*deadline="):
+        read_ranges(f"{server.url}/x.bin", [(0, 9)], deadline=20)
+    assert len(server.asked) == 1
 
 
 def test_a_server_that_is_not_there():

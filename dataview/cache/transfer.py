@@ -17,6 +17,7 @@ from dataview.sources import (
     refused,
     repeated,
     shown,
+    told_pause,
     version_in,
 )
 
@@ -135,7 +136,7 @@ def _from_web(request: Request, file: Arriving) -> Stamp:
             answers.close()
 
     try:
-        repeated(attempt, may_pass, request.deadline, lambda: file.count)
+        repeated(attempt, may_pass, request.deadline, lambda: file.count, told_pause)
     except requests.HTTPError as error:
         raise refused(request.url, error.response) from error
     except requests.exceptions.InvalidURL as error:

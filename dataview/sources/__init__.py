@@ -82,6 +82,7 @@ from dataview.sources.remote import (
     repeated,
     scheme_of,
     shown,
+    told_pause,
     version_in,
 )
 from dataview.sources.scratch import REUSED, borrow, give_back
@@ -191,5 +192,6 @@ __all__ = [
     "stores_meeting",
     "temporary_file",
     "temporary_npy",
+    "told_pause",
     "version_in",
 ]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dataview.errors import shortened, unknown_option
+from dataview.errors import error_at, shortened, unknown_option
 from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Node, Shape
 from dataview.sources import open_regular
@@ -254,4 +254,6 @@ def named(path: str, where: str, error: Exception) -> Exception:
     if isinstance(error, IsADirectoryError):
         return ValueError(f"{where} cannot be decoded: it is a folder; rename it, as files end so")
     told = shortened(str(error).replace(path, os.path.basename(path)) or type(error).__name__)
+    if isinstance(error, OSError) and (error.errno or isinstance(error, ConnectionError)):
+        return error_at(error, f"{where} cannot be read")  # those of decoders have no number
     return ValueError(f"{where} cannot be decoded: {told}")

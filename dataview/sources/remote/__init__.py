@@ -19,7 +19,7 @@ from dataview.sources.remote.urls import (
     scheme_of,
     shown,
 )
-from dataview.sources.remote.web import may_pass, refused
+from dataview.sources.remote.web import may_pass, refused, told_pause
 
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
@@ -27,5 +27,5 @@ __all__ = [
     "is_pattern", "is_url", "is_web", "key_of", "local_path", "look_at_all", "may_pass",
     "names_below", "open_remote_npy",
     "place_may_pass", "read_all", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of",
-    "shown", "version_in",
+    "shown", "told_pause", "version_in",
 ]  # fmt: skip

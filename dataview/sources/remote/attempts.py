@@ -32,11 +32,12 @@ def repeated(
     is_passing: Callable[[Exception], bool],
     deadline: float,
     arrived: Callable[[], int] = lambda: 0,
+    told: Callable[[Exception], float] = lambda error: 0.0,
 ) -> Result:
     """Make an attempt until one succeeds, or nothing has arrived for too long.
 
-    `is_passing` says of an error whether a later attempt may succeed, `arrived` how many bytes are
-    there.
+    `is_passing` says of an error whether a later attempt may succeed, `told` how many seconds the
+    server asks to wait for it, `arrived` how many bytes are there.
     """
     since, count, pause = time.monotonic(), 0, PAUSE
     while True:
@@ -47,7 +48,8 @@ def repeated(
                 raise
             if arrived() > count:
                 since, count, pause = time.monotonic(), arrived(), PAUSE
-            if time.monotonic() + pause > since + deadline:
+            wait = max(pause * _chance.uniform(0.5, 1), told(error))
+            if time.monotonic() + max(pause, wait) > since + deadline:
                 raise
-        time.sleep(pause * _chance.uniform(0.5, 1))
+        time.sleep(wait)
         pause = min(2 * pause, LONGEST_PAUSE)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from dataview.errors import import_library
+from dataview.errors import import_library, shortened
 from dataview.sources.remote.attempts import BrokenOff, repeated
 from dataview.sources.remote.places import AT_ONCE, Place, WholeOnly
 from dataview.sources.remote.runs import WHOLE, Run, beyond
@@ -114,7 +116,7 @@ def _read(session: Any, place: Place, run: Run, may_be_short: bool = False) -> _
             return _Answer(bytes(data), version, whole)
 
     try:
-        return repeated(attempt, may_pass, place.deadline, lambda: len(data))
+        return repeated(attempt, may_pass, place.deadline, lambda: len(data), told_pause)
     except requests.HTTPError as error:
         raise refused(place.url, error.response) from error
     except requests.exceptions.InvalidURL as error:
@@ -177,9 +179,26 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, known) and not isinstance(error, requests.exceptions.SSLError)
 
 
+def told_pause(error: Exception) -> float:
+    """Return how many seconds a web server asks to wait after an error, 0 if it does not say."""
+    requests = import_library("requests", "dataview[download]")
+    if not isinstance(error, requests.HTTPError):
+        return 0.0
+    told = str(error.response.headers.get("Retry-After", "")).strip()
+    if told.isdecimal():
+        return float(told)
+    with contextlib.suppress(ValueError, TypeError):
+        return parsedate_to_datetime(told).timestamp() - time.time()
+    return 0.0
+
+
 def refused(url: str, response: Any) -> OSError:
     """Return the error for what a web server has answered instead of a file."""
-    said = f"the server answers {response.status_code} {response.reason}"
+    said = f"the server answers {response.status_code} {response.reason}".rstrip()
+    if response.status_code in PASSING:
+        told = response.headers.get("Retry-After")
+        said += f" (Retry-After: {shortened(told)})" if told else ""
+        said += "; deadline= says for how many seconds it is asked again"
     if response.status_code in (404, 410):
         return FileNotFoundError(errno.ENOENT, said, shown(url))
     if response.status_code in (401, 403):
