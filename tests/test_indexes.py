@@ -26,7 +26,7 @@ from dataview.samples import pairings_in
 from dataview.sources import Source
 from dataview.view.face import node_of
 from oracle import assert_same
-from servers import serving, status
+from servers import reset, serving, status
 
 LABELS = "A A BA B A A B B ABC A A A BA AB B A B A A A".split()
 """The labels of the rows of torch-dataset's own index."""
@@ -920,18 +920,45 @@ def test_an_item_elsewhere_that_cannot_be_got_is_one_of_several(server, tmp_path
             read()
 
 
+@pytest.mark.parametrize("has_processor", [True, False])
 @pytest.mark.parametrize("get", ["text", "bytes", None])
-def test_an_item_that_fails_does_not_have_the_others_got_twice(server, tmp_path, get):
+def test_an_item_that_fails_does_not_have_the_others_got_twice(
+    server, tmp_path, get, has_processor
+):
     server.files |= {f"/{number}.txt": b"%d" % number for number in range(5)}
     server.faults["/3.txt"] = status(500)
     path = written(tmp_path, "i.csv", "filename\n" + "".join(f"{n}.txt\n" for n in range(5)))
-    how = {"prefix": server.url, "deadline": 0, "processor": lambda item: int(np.asarray(item))}
+    how = {"prefix": server.url, "deadline": 0}
+    if has_processor:
+        how["processor"] = lambda item: int(np.asarray(item))
     d = dv.open(path, get=get, **how)
+    for is_last in (False, True):  # a request that is over leaves nothing behind
+        server.asked.clear()
+        with d._loader(5, on_error="skip") as loader:
+            assert [int(one) for one in next(loader).item()] == [0, 1, 2, 4]
+        assert [one.row for one in loader.errors] == [3]
+        assert sorted(server.paths()) == [f"/{number}.txt" for number in range(5)], is_last
     server.asked.clear()
-    loader = d._loader(5, on_error="skip")
-    assert next(loader).item().tolist() == [0, 1, 2, 4]
-    assert [one.row for one in loader.errors] == [3]
-    assert sorted(server.paths()) == [f"/{number}.txt" for number in range(5)]
+    with pytest.raises(ConnectionError, match="sample 3"):
+        next(d._loader(5))
+    assert len(server.asked) == 5
+
+
+@pytest.mark.parametrize("get", ["bytes", None])
+def test_what_a_server_answers_is_an_error_of_its_kind_however_items_are_got(server, tmp_path, get):
+    server.files |= {f"/{number}.txt": b"%d" % number for number in range(3)}
+    path = written(tmp_path, "i.csv", "filename\n0.txt\n1.txt\n2.txt\n")
+    d = dv.open(path, get=get, prefix=server.url, deadline=0)
+    for fault, kind, told in (
+        (status(500), ConnectionError, "500 Internal.*deadline="),
+        (status(403), PermissionError, "403 Forbidden"),
+        (reset, ConnectionError, "without response"),
+    ):
+        server.faults["/1.txt"] = fault
+        for read in (d.item, d.item[1], d._loader(3).__next__):
+            with pytest.raises(kind, match=told) as found:
+                read()
+            assert f"{server.url}/1.txt" in str(found.value)
 
 
 def test_options_of_file_systems_are_those_of_the_items_too(tmp_path, monkeypatch):

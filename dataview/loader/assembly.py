@@ -39,7 +39,7 @@ from dataview.loader.reading import (
 from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.kinds import Record, Sampled, members
+from dataview.plan.kinds import Record, Sampled, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
 from dataview.plan.ragged import Ragged
@@ -180,9 +180,16 @@ class Assembly:
         return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
 
     def _batch(self, task: Task, mark: Mark) -> Outcome:
-        rows = task.rows
-        made = Made(max(1, len(rows)) * FROM_OTHERS) if self._remembers else None
-        arrived = task.samples
+        if not self._remembers:
+            return self._outcome(task, mark, None)
+        made = Made(max(1, len(task.rows)) * FROM_OTHERS)
+        try:
+            return self._outcome(task, mark, made)
+        finally:
+            made.forget()  # an error that is kept there refers to it
+
+    def _outcome(self, task: Task, mark: Mark, made: Made | None) -> Outcome:
+        rows, arrived = task.rows, task.samples
         if self._by_sample if arrived is None else self._is_changed or not are_rows(arrived):
             return self._sample_by_sample(task, mark, made)
         mark.value = int(rows[0]) if len(rows) else -1
@@ -199,8 +206,11 @@ class Assembly:
 
     def _is_made_once(self) -> bool:
         """Whether what functions make of a sample is needed again, by a field or after an error."""
-        if self.on_error != "raise":
-            return any(maker_of(part) is not None for part in below(self.parts.values()))
+        for part in below(self.parts.values()):
+            if isinstance(part, Stored) and part.source.keeps_failed:
+                return True
+            if self.on_error != "raise" and maker_of(part) is not None:
+                return True
         leaves = below(self.parts.values(), Node.attached)
         return have_makers_in_common([leaf for leaf in leaves if not isinstance(leaf, Record)])
 

@@ -108,6 +108,9 @@ class Source(ABC):
     """How far what is written to the disk together reaches along the first axes; along others, all
     is.  If that is not known, `chunk_rows` are written together."""
 
+    keeps_failed: bool = False
+    """Whether a request of which a row failed knows the others, which are far away: `Made`."""
+
     maker: Any = None
     """The function that makes the rows one by one, None if they are stored."""
 

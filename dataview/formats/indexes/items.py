@@ -37,7 +37,7 @@ from dataview.formats.media.rows import (
 )
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import Opening, folder_and_name, is_url
+from dataview.sources import Opening, folder_and_name, is_url, made_so_far
 
 ITEM = "item"
 """The field of what was got."""
@@ -54,6 +54,29 @@ FIELDS = {
 
 
 NOTHING: Mapping[int, Any] = MappingProxyType({})
+
+# --- kept for a request --------------------------------------------------------------------------
+
+
+def keep_for_request(maker: Any, found: Mapping[int, Any]) -> None:
+    """Keep what was got, or its error, for a request some of which failed.
+
+    Which items failed is then found out without getting the others again.
+    """
+    made = made_so_far()
+    if made is not None:
+        for number, one in found.items():
+            made.keep(maker, (number,), (one,))
+
+
+def kept_of(maker: Any, numbers: Sequence[int]) -> dict[int, Any]:
+    """Return what was kept of some items."""
+    made = made_so_far()
+    if made is None:
+        return {}
+    kept = {number: made.find(maker, (number,)) for number in numbers}
+    return {number: one[0] for number, one in kept.items() if one is not None}
+
 
 # --- decoded by suffix ---------------------------------------------------------------------------
 
@@ -88,8 +111,14 @@ class Files:
         except Exception:  # each row tells its own when it is opened
             return self
         far = {number: place for number, place in places if is_url(place.url)}
-        here = dict(zip(far, contents([*far.values()]), strict=True))
-        return Files(self.places, here)
+        here = kept_of(self.places, [*far])
+        left = [number for number in far if number not in here]
+        brought = contents([far[number] for number in left])
+        return Files(self.places, {**here, **dict(zip(left, brought, strict=True))})
+
+    def keep(self) -> None:
+        """Have the request know what was brought for it."""
+        keep_for_request(self.places, self.here)
 
     def where(self, number: int) -> str:
         """Return what a file is called in errors."""
@@ -195,13 +224,17 @@ def got_fields(places: Places, get: Get, name: str, opening: Opening) -> dict[st
 
 def _found(places: Places, get: Get, numbers: np.ndarray) -> list[Any]:
     """Return what a getter returns for some items, or raise if there is nothing at one."""
-    found = got_together(get, places.of(numbers))
-    for place, one in enumerate(found):
-        if one is None:
-            raise nothing_at(places.where(int(numbers[place])))
-        if isinstance(one, Exception):
-            raise one
-    return found
+    wanted = numbers.tolist()
+    found = kept_of(get, wanted)
+    left = [number for number in dict.fromkeys(wanted) if number not in found]
+    found |= zip(left, got_together(get, places.of(np.array(left, np.intp))), strict=True)
+    if any(one is None or isinstance(one, Exception) for one in found.values()):
+        keep_for_request(get, found)
+    for number in wanted:
+        if found[number] is None:
+            raise nothing_at(places.where(number))
+        _result(found[number])
+    return [found[number] for number in wanted]
 
 
 def urls_of(places: Places, numbers: np.ndarray) -> list[str]:

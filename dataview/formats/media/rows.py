@@ -72,6 +72,12 @@ class Rows:
         bring = getattr(self.files, "near", None)
         return self if bring is None else replace(self, files=bring(numbers))
 
+    def keep(self) -> None:
+        """Have a request of which a file failed keep what was brought."""
+        keep = getattr(self.files, "keep", None)
+        if keep is not None:
+            keep()
+
     def header(self, number: int) -> Header:
         """Return the header of a file, or raise an error that names it."""
         self.opening.check()
@@ -225,6 +231,7 @@ class DecodedSource(Source):
     """Files of one shape, each decoded when a part of it is read."""
 
     __slots__ = ("dtype", "rows", "shape")
+    keeps_failed = True
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -251,7 +258,11 @@ class DecodedSource(Source):
         def put(place: int) -> None:
             found[place] = rows.decoded(wanted[place])
 
-        in_threads(put, range(len(wanted)))
+        try:
+            in_threads(put, range(len(wanted)))
+        except Exception:
+            rows.keep()
+            raise
         return found
 
     def describe(self) -> str:
@@ -267,6 +278,7 @@ class LookedUp(Source):
     """A fact of each file, found when it is asked for: `find` returns those of some numbers."""
 
     __slots__ = ("dtype", "find", "opening", "shape")
+    keeps_failed = True
 
     def __init__(
         self,
