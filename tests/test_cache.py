@@ -732,6 +732,15 @@ def test_without_a_connection_the_copy_is_opened_and_that_is_said(web):
         dv.open(url)
 
 
+def test_of_a_copy_that_does_not_open_the_url_is_told(web):
+    url = f"{web.url}/x.npy"
+    web.files["/x.npy"] = b"no array"
+    for read in (lambda: dv.open(url), lambda: dv.open([url], layout="parts", manifest=True)):
+        with pytest.raises(ValueError, match="is not an") as error:
+            read()
+        assert url in "".join([str(error.value), *getattr(error.value, "__notes__", [])])
+
+
 def test_a_server_that_always_answers_304_is_told(web):
     web.faults["/x.npy"] = status(304)
     with pytest.raises(ConnectionError, match="server answers 304"):

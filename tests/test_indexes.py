@@ -166,6 +166,14 @@ def test_the_first_row_of_an_index_has_names_though_two_are_the_same(tmp_path):
     assert d.labels().tolist() == [["x", "y"], ["u", None]]
 
 
+def test_a_first_row_with_a_cell_too_many_is_no_row_with_a_name(tmp_path):
+    path = written(tmp_path, "i.csv", "filename,label\n1.txt,cat,dog\n2.txt,dog\n")
+    with pytest.raises(ValueError, match="the first row has 2 cells and the next has 3"):
+        dv.open(path, get="text")
+    path = written(tmp_path, "j.csv", "filename,label\n1.txt,cat,\n2.txt,dog,\n")
+    assert dv.open(path, get="text").filename().tolist() == ["1.txt", "2.txt"]
+
+
 def test_names_are_texts_as_they_are_written(tmp_path):
     written(tmp_path, "007", b"bond")
     path = written(tmp_path, "index.tsv", "filename\tsize\n007\t1\n")

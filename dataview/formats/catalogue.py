@@ -222,7 +222,7 @@ def opened(
     """
     if not isinstance(path, str):
         return _together(path, mode, format, options)
-    lease = None
+    lease, given = None, path
     if is_url(path):
         way, row = way_in(options), _by_name(path, format)
         in_parts = row and row.in_parts
@@ -250,7 +250,9 @@ def opened(
         warn("; ".join(f"{path}: {one.done_now()}" for one in told))
     try:
         return found.open(place, mode, claim, **options)
-    except BaseException:
+    except BaseException as error:
+        if lease is not None:
+            error.add_note(f"{place} is a copy of {shown(given)}")
         if claim is not None:
             claim.release()
         raise

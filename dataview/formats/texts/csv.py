@@ -324,7 +324,8 @@ def _layout(file: TextFile, options: Options) -> Layout:
     else:
         lacks_name = head is not None and len(head) == len(first) - 1
         end_empty = lacks_name and csv_guesses.end_empty(_sample(file, begin), len(first), dialect)
-        names = dialects.named(head, len(first), path, end_empty)
+        is_whole = options.short == "refuse"  # else rows differ, and this one may be too long
+        names = dialects.named(head, len(first), path, end_empty, is_whole)
     _tell_what_is_odd(file, begin, places, dialect, options, head is not None and len(head) == 1)
     begin = places[number + 1] if number >= 0 else places[0] if places else begin
     return Layout(dialect, names, begin)

@@ -147,12 +147,16 @@ _SPECIAL = (*SEPARATORS, '"', "\n", "\r")
 
 
 def named(
-    header: Sequence[str] | None, width: int, where: str, end_empty: bool = False
+    header: Sequence[str] | None,
+    width: int,
+    where: str,
+    end_empty: bool = False,
+    has_row_names: bool = True,
 ) -> list[str]:
     """Return the names of so many columns, each once; those without one are told by number.
 
     A name that is there again gets a number with which no column has it.  If one name is lacking,
-    the first column has names of rows, unless all rows end empty.
+    the first column has names of rows, unless all rows end empty, or there are no such names.
 
     >>> named(["a", "", "a"], 3, "t.csv"), named(["a"], 2, "t.csv"), named(None, 2, "t.csv")
     (['a', 'column_2', 'a_2'], ['row', 'a'], ['column_1', 'column_2'])
@@ -160,7 +164,7 @@ def named(
     ['a', 'a_3', 'a_2', 'a_4']
     """
     given = list(header or ())
-    if given and len(given) == width - 1:
+    if given and len(given) == width - 1 and (end_empty or has_row_names):
         given = [*given, ""] if end_empty else ["row", *given]
     if given and len(given) != width:
         raise ValueError(
