@@ -360,6 +360,16 @@ def test_a_range_is_what_there_is_of_it(put, tmp_path):
     assert d.item[there]().tolist() == [own for own in RANGES.values() if own is not None]
 
 
+def test_in_an_empty_file_there_is_nothing_at_any_offset(put, tmp_path):
+    url = put("f.bin", b"")
+    d = dv.open(
+        written(tmp_path, "i.csv", ranges_of(url, [(0, None), (0, 3)])), get="bytes", prefix=""
+    )
+    loader = d._loader(2, on_error="skip")
+    assert not len(next(loader).item())
+    assert [type(one.error) for one in loader.errors] == [FileNotFoundError] * 2
+
+
 def test_a_file_that_is_missing_is_told_when_it_is_asked_for(put, tmp_path):
     url = put("f.bin", b"A")
     path = written(tmp_path, "i.csv", f"filename\n{url}\n{url}.gone\n")

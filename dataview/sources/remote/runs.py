@@ -90,7 +90,7 @@ def parts_of(ranges: Sequence[Range], runs: Sequence[Run], found: Sequence[bytes
 class PastEnd(ValueError):
     """Bytes that a file does not have were asked for; `size` is how many it has."""
 
-    def __init__(self, message: str, size: int) -> None:
+    def __init__(self, message: str, size: int = 0) -> None:
         super().__init__(message, size)
         self.size = size
 

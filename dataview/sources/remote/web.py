@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dataview.errors import import_library, shortened
 from dataview.sources.remote.attempts import BrokenOff, repeated
 from dataview.sources.remote.places import AT_ONCE, Place, WholeOnly
-from dataview.sources.remote.runs import WHOLE, Run, beyond
+from dataview.sources.remote.runs import WHOLE, PastEnd, Run, beyond
 from dataview.sources.remote.urls import shown
 
 PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -54,7 +54,10 @@ def read_from_web(place: Place, runs: Sequence[Run]) -> list[bytes]:
 def look_at_web(place: Place, count: int) -> tuple[bytes, int, str]:
     """Return the first bytes of a file on a web server, its size, and its version."""
     with _session() as session:
-        found = _read(session, place, (0, count), may_be_short=True)
+        try:
+            found = _read(session, place, (0, count), may_be_short=True)
+        except PastEnd as error:  # of an empty file there is no part to send
+            return b"", error.size, ""
     if found.size is None:
         raise WholeOnly(f"how many bytes {shown(place.url)} has is not known")
     return found.data, found.size, found.version
