@@ -82,6 +82,33 @@ def test_codes_of_labels_are_those_of_all_rows_in_every_part(index):
     }
 
 
+CODES = {"a": 0, "b": 1, "c": 2, "d": 3, None: -1}
+
+
+@pytest.mark.parametrize("order", ["file", "label"])
+@pytest.mark.parametrize("kind", ["one", "gaps", "several", "codes"])
+def test_codes_are_those_of_all_parts_in_a_partition_of_parts(tmp_path, kind, order):
+    last = {"gaps": [None], "several": ["c", None]}.get(kind, ["a"])
+    parts = [["d", "c"], ["b", *last], ["a", "b"]]
+    for number, own in enumerate(parts):
+        labels = pa.array(own).dictionary_encode() if kind == "codes" else own
+        columns = {"filename": [f"{row}" for row in range(len(own))], "label": labels}
+        if kind == "several":
+            columns["label2"] = own[::-1]
+        pq.write_table(pa.table(columns), tmp_path / f"part-{number}.parquet")
+    for p, own in enumerate([*parts, []]):
+        d = dv.open(tmp_path, get="text", layout="parts", order=order, partition=(p, 4))
+        assert d.target._labels()().tolist() == ["a", "b", "c", "d"]
+        codes = expected = [CODES[label] for label in own]
+        if kind == "several":
+            expected = [[*pair] for pair in zip(codes, codes[::-1], strict=True)]
+        if order == "label":
+            there = [code for code in codes if code >= 0]
+            expected = sorted(there * 2 if kind == "several" else there)
+            expected += [-1] * (kind == "gaps" and None in own)
+        assert d.target().tolist() == expected
+
+
 def test_rows_come_by_label_if_that_is_asked_for(index):
     d = dv.open(index, get="text", order="label")
     assert len(d) == 25  # a row with two labels is there twice

@@ -66,6 +66,9 @@ def undivided(node: Node) -> Node:
         base = base.node
     if isinstance(base, Stored) and (whole := base.source.whole()) is not None:
         return stored(whole)
+    if isinstance(base, Mapped) and isinstance(base.step, Decoding):
+        codes = undivided(base.node)
+        return node if codes is base.node else decoded(codes, base.step.labels)
     return base if isinstance(base, (Stored, Concat)) and base.divided else node
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate, rows_of
+from dataview.formats.parts import to_be_divided
 from dataview.index import Index, axis_index, gather, numbers_map
-from dataview.plan.build import field, record, select, stored
+from dataview.plan.build import field, keyed, record, select, stored
 from dataview.plan.gaps import masks_in
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.sources import ArraySource, Memo, Source
-from dataview.tables import in_labels, labels_of_rows
+from dataview.tables import in_labels, labels_of_rows, undivided
 
 LABEL = "label"
 """The names of columns of labels begin so."""
@@ -74,6 +75,15 @@ class LabelsSource(Source):
                 found[~np.asarray(rows_of(mask, numbers)), place] = None
         return found.reshape(len(numbers), *self.shape[1:])
 
+    def whole(self) -> Source | None:
+        """Return the labels of all rows if the columns are those of a partition."""
+        columns = [
+            (undivided(column), None if mask is None else undivided(mask))
+            for column, mask in self.columns
+        ]
+        is_whole = all(new is old for (new, _), (old, _) in zip(columns, self.columns, strict=True))
+        return None if is_whole else LabelsSource(columns)
+
     def describe(self) -> str:
         """Say what the labels are."""
         return "labels of an index"
@@ -94,8 +104,11 @@ def in_label_order(table: Node, name: str) -> Node:
     count = len(texts)
     labels: np.ndarray = np.empty(0, object)
     rows = np.empty(0, np.intp)
+    more = labels
     if names:
-        rows, labels = labels_of_rows([evaluate(labels_node(table, names))], count)
+        node = labels_node(table, names)
+        rows, labels = labels_of_rows([evaluate(node)], count)
+        more = _labels_of_others(node)
     left = np.setdiff1d(np.arange(count), rows)
     own = np.empty(len(rows) + len(left), object)
     own[: len(rows)] = labels.tolist()
@@ -104,7 +117,17 @@ def in_label_order(table: Node, name: str) -> Node:
     ranks = np.concatenate([codes, np.full(len(left), len(labels))])
     spans = [evaluate(field(table, key))[rows] for key in SPAN if key in table.fields]
     order = np.lexsort((*spans, texts[rows], ranks))
-    return _rows_with(table, rows[order], {LABEL: stored(ArraySource(own[order]))}, {*names})
+    base = stored(ArraySource(np.concatenate([own[order], more])))
+    label = keyed(to_be_divided(base), slice(len(own))) if len(more) else base
+    return _rows_with(table, rows[order], {LABEL: label}, {*names})
+
+
+def _labels_of_others(node: Node) -> np.ndarray:
+    """Return the labels of all the data if a node has those of a partition, else none."""
+    whole = undivided(node)
+    if whole is node:
+        return np.empty(0, object)
+    return np.unique(labels_of_rows([evaluate(whole)], known_shape(whole)[0])[1]).astype(object)
 
 
 SPAN = ("length", "offset")
