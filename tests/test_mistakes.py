@@ -147,11 +147,23 @@ MISTAKES = [
     ("f'{x:.2f}'", "'.2f' | one element | np.round(d, 2)", "f'{np.round(x, 2)}'"),
     ("set(x)", "no hash | d._unique()()", "set(x._unique()().tolist())"),
     ("{x: 1}", "no hash", ""),
-    ("list(r[0])", "one sample | _iter_fields()", "dict(r[0]._iter_fields())"),
+    ("list(r[0])", "one sample | d._iter_fields()", "dict(r[0]._iter_fields())"),
     ("set(r)", "no hash | d._drop_duplicates() | d._asdict()", "len(r._drop_duplicates())"),
     ("np.asarray(r, dtype=float)", "float64 | one array | 'n'", "np.asarray(r.n, dtype=float)"),
     ("len(x._mean())", "one element", ""),
     ("del x[0]", "d[rows] | d._filter(mask)", "x[1:]"),
+    # --- unpacking
+    ("n, label = r", "expected 2, got 4 | rows | d.petal, d.label, d.n | fields=('petal', 'label')", "petal, label, n = r._astuple()"),
+    ("for petal, target in d._loader(3): pass", "expected 2, got 3 | rows | d.petal, d.target | fields=('petal', 'target')", "for petal, target in d._loader(3, fields=('petal', 'target')): pass"),
+    ("for petal, target in d._minibatches(4): pass", "expected 2, got 4 | d.petal, d.target", "for batch in d._minibatches(4): batch.petal(), batch.target()"),
+    ("petal, label, n = r[0]", "one sample | d.petal, d.label, d.n", "petal, label, n = r[0]._astuple()"),
+    ("r._map(lambda n, label: n * label)", "takes 2 arguments, n and label, and gets one, the view of a row | row.petal(), row.label(), row.n()", "r._map(lambda row: row.n() * str(row.label()))[1]()"),
+    ("x._map(lambda: 1)", "takes no arguments, and gets one, the view of a row | row()", "x._map(lambda row: 1)[0]()"),
+    ("x._map(lambda row: 1, seed=0)", "takes 1 argument, row, and gets two, the view of a row and a random generator", "x._map(lambda row, rng: rng.random(), seed=0)[0]()"),
+    ("r._filter(lambda petal, n: petal > n)", "takes 2 arguments, petal and n, and gets one, the view of a row", "r._filter(lambda row: row.petal() > row.n())[:]()"),
+    ("r._map_batches(lambda petal, n: petal + n)", "takes 2 arguments, petal and n, and gets one, the view of a block of rows | rows.petal()", "r._map_batches(lambda rows: rows.petal() + rows.n())[:]()"),
+    ("x._loader(2, collate=lambda x, y: x)", "takes 2 arguments, x and y, and gets one, a list of samples", "x._loader(2, collate=lambda samples: np.stack(samples))"),
+    ("x._loader(2, transform=lambda x, y: x)", "takes 2 arguments, x and y, and gets one, the view of a sample", "x._loader(2, transform=lambda row: row() * 2)"),
     # --- writing
     ("ro[0] = 3", "memory | read-only | d._copy()", "ro._copy()[0] = 3"),
     ("f[0] = 3", "t.npy | dv.open(path, 'r+')", "dv.open('t.npy', 'r+')[0] = 3"),
@@ -455,6 +467,29 @@ def test_a_view_has_no_hash_and_rounds_as_an_array():
         hash(d)
     assert round(d)().tolist() == [1, 2, 4]
     assert round(d, 1)().tolist() == [1.3, 2.5, 3.5]
+
+
+def test_unpacking_rows_is_no_mistake_where_as_many_are_wanted():
+    d = dv.View(x=[1, 2], y=[3, 4])
+    first, second = d
+    one, *others = d[:2]
+    assert [first.x(), second.y(), one.x(), len(others)] == [1, 4, 1, 1]
+    with pytest.raises(ValueError, match="not enough values"):
+        _, _, _ = d
+    with pytest.raises(ValueError, match=r"expected 3, got 2\)$"):
+        _, _, _ = d.x
+
+
+def test_dict_and_two_stars_take_the_fields():
+    d = dv.View(x=[1, 2], y=dv.View(a=[3, 4]))
+    assert [*dict(d)] == [*{**d}] == ["x", "y"]
+    assert {**d}["x"] is d.x
+    assert dict(**d[1])["x"]() == 2
+    assert dv.View(**d)._fields() == d._fields()
+    assert "keys" not in dir(d)
+    assert dv.View(keys=[1, 2]).keys().tolist() == [1, 2]
+    assert not hasattr(d.x, "keys")
+    assert [*dict(dv.View(np.zeros((2, 3)), a=0, b=1))] == ["a", "b"]
 
 
 def test_sizes_of_a_split_are_given_one_by_one_or_as_a_list():

@@ -15,6 +15,7 @@ import numpy as np
 from dataview import samplers
 from dataview.errors import hint, unknown_option
 from dataview.loader.devices import checked_device
+from dataview.plan.guards import misfit
 
 Check: TypeAlias = Callable[[str, Any], Any]
 """A function of an option's name and value, which returns the value to use, or raises."""
@@ -60,9 +61,15 @@ def _truth(advice: str = "") -> Check:
 _count = _number(0)
 _batch_size = _number(1)
 _tail = _one_of("short", "drop", "pad", "error")
-_collate = _function("is a function of a list of samples, dicts of arrays")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
 _progress = _function("is True, or makes a bar like tqdm", False, True)
+
+
+def _collate(name: str, value: Any) -> Any:
+    function = _function("is a function of a list of samples, dicts of arrays")(name, value)
+    if why := misfit(function, ["a list of samples"]):
+        raise TypeError(f"{name}= {why}; the samples are dicts of arrays by field, or arrays")
+    return function
 
 
 def _seed(name: str, value: Any) -> Any:
@@ -74,6 +81,8 @@ def _transform(name: str, value: Any) -> tuple[Callable[..., Any], ...]:
     for step in steps:
         if not callable(step):
             raise TypeError(f"a transform is a function, or a list of them; got {step!r}")
+        if why := misfit(step, ["the view of a sample"], by_name="rng"):
+            raise TypeError(f"{name}= {why}; a parameter rng gets random numbers")
     return steps
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from inspect import CO_VARARGS
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from dataview.errors import StreamError, listed
+from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
 from dataview.plan.kinds import Driven, Record, members
 from dataview.plan.node import Node, Shape
@@ -79,6 +81,38 @@ def why_no_rows(node: Node) -> str:
 
 MOST_DROPPED = 5
 """So many names are written in a call that drops them."""
+
+
+def misfit(function: Any, gets: Sequence[str], by_name: str = "") -> str:
+    """Return which arguments a plain function takes instead of those it will get, "" if they fit.
+
+    It may also take one that it gets by its name.
+
+    >>> misfit(lambda row: row, ["the view of a row"])
+    ''
+    >>> misfit(lambda x, y: x + y, ["the view of a row"])
+    '<lambda> takes 2 arguments, x and y, and gets one, the view of a row'
+    """
+    if type(function) is not FunctionType:
+        return ""
+    code = function.__code__
+    taken = [name for name in code.co_varnames[: code.co_argcount] if name != by_name]
+    least = len(taken) - len(function.__defaults__ or ())
+    if least <= len(gets) and (len(gets) <= len(taken) or code.co_flags & CO_VARARGS):
+        return ""
+    count = f"{len(taken) or 'no'} argument{'s' * (len(taken) != 1)}"
+    names = f", {' and '.join(taken)}" if taken else ""
+    given = f"{('one', 'two')[len(gets) - 1]}, {' and '.join(gets)}"
+    return f"{function.__name__} takes {count}{names}, and gets {given}"
+
+
+def calls(name: str, fields: Iterable[str]) -> str:
+    """Return how the data of a view, or of its fields, are asked for, with a name for the view.
+
+    >>> calls("row", ["x", "the y"]), calls("row", [])
+    ("row.x(), row['the y']()", 'row()')
+    """
+    return listed([f"{name}{chained([field])}()" for field in fields]) or f"{name}()"
 
 
 def check_ends(node: Node, what: str) -> None:

@@ -24,6 +24,7 @@ from dataview.plan.gaps import (
     told,
     with_mask,
 )
+from dataview.plan.guards import calls, misfit
 from dataview.plan.kinds import (
     Extents,
     Mapped,
@@ -155,6 +156,7 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
     if seed is not None:
         first = 1 + max((keys.last for keys in _random_keys_below(node)), default=-1)
         made = made.replaced(keys=random_keys("map", seed, 0, first, len(made.functions)))
+    _check_called(made, node)
     if isinstance(node, Stream):
         return _streamed(_MappedSamples(described(node), made, node.sample), made.spec)
     if not isinstance(node, Sampled) and not known_shape(node):
@@ -164,6 +166,19 @@ def mapped(node: Node, made: RowFunctions, seed: Any = None) -> Node:
     node = guarded(_with_nothing_in_gaps(node))
     spec = _with_masks(made.spec) if _hides_gaps(node) else made.spec
     return _members(node, made.replaced(spec=spec), spec, ())
+
+
+def _check_called(made: RowFunctions, node: Node) -> None:
+    """Raise if a function takes other arguments than those of `_map` or `_map_batches`."""
+    if made.batch is None:
+        name, what, random = "row", "the view of a row", "a random generator"
+    else:
+        name, what, random = "rows", "the view of a block of rows", "a list of random generators"
+    gets = [what] if made.keys is None else [what, random]
+    if why := misfit(made.functions[0], gets):
+        parameters = name if made.keys is None else f"{name}, rng"
+        data = calls(name, made.reads or node.fields)
+        raise TypeError(f"{why}; write lambda {parameters}: ..., where the data are {data}")
 
 
 def _hides_gaps(node: Node) -> bool:

@@ -19,7 +19,7 @@ from dataview.index.progress import begin
 from dataview.plan.build import at_path, field, record, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.gaps import masks_in, present_in, present_or_all, tell_masks, told
-from dataview.plan.guards import endless
+from dataview.plan.guards import calls, endless, misfit
 from dataview.plan.kinds import Extents, Lifted, Record, Reduction, Sampled, known_shape, members
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
@@ -466,6 +466,9 @@ def repeated_stream(node: Stream, times: float) -> Stream:
 def filtered(node: Node, function: Callable[[Any], Any], to_view: Callable[..., Any]) -> Stream:
     """Return the stream of a node's samples that a function of the sample accepts."""
     check_bound(node)
+    if why := misfit(function, ["the view of a row"]):
+        data = calls("row", node.fields)
+        raise TypeError(f"{why}; write lambda row: ..., where the data are {data}")
     samples = FilteredSamples(node, _Test(function, to_view))
     if isinstance(node, Stream):
         return node.over(samples)

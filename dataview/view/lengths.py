@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from opcode import opmap
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from dataview import show
 from dataview.compute import evaluate, is_equal
-from dataview.errors import StreamError, shape_text
+from dataview.errors import StreamError, chained, listed, shape_text
 from dataview.index import is_endless
 from dataview.plan.gaps import present_in
 from dataview.plan.guards import why_no_rows
@@ -64,18 +66,40 @@ def ndim(node: Node) -> int:
     return len(known_shape(node) if known is None else known)
 
 
-def iterable(node: Node) -> int:
-    """Return how many samples iteration gives, endless ones included."""
+def iterable(node: Node, wanted: int | None) -> int:
+    """Return how many samples iteration gives, endless ones included; so many may be wanted."""
     shape = known_shape(node)
     if not shape:
         if why := why_no_rows(node):
             raise TypeError(f"iteration: {why}")
         if node.fields.named:
             raise TypeError(
-                "iteration over one sample; d._iter_fields() are its fields, and d() is all of it"
+                "iteration over one sample, which has no rows; its fields are "
+                f"{_listed_fields(node)}: d._iter_fields() iterates over them, and d._astuple() "
+                "are their data"
             )
         raise TypeError("iteration over a view without axes: it is one element")
+    if wanted not in (None, shape[0]) and node.fields.named:
+        raise ValueError(
+            f"{'too many' if shape[0] > wanted else 'not enough'} values to unpack (expected "
+            f"{wanted}, got {shape[0]}): iteration is over rows; the fields are "
+            f"{_listed_fields(node)}, and d._loader(batch_size, fields="
+            f"{tuple(node.fields)[:wanted]}) hands out tuples of them"
+        )
     return shape[0]
+
+
+def _listed_fields(node: Node) -> str:
+    return listed([f"d{chained([name])}" for name in node.fields])
+
+
+def unpacked_into(caller: FrameType) -> int | None:
+    """Return into how many names the line of a caller unpacks the view that it iterates over."""
+    code, place = caller.f_code.co_code, caller.f_lasti
+    return code[place + 1] if code[place] == _UNPACK else None
+
+
+_UNPACK = opmap["UNPACK_SEQUENCE"]
 
 
 def truth(node: Node) -> bool:

@@ -5,6 +5,7 @@ Fields have no leading underscore; verbs have one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Never, cast
@@ -56,8 +57,8 @@ _SEVERAL = (range, ndarray)
 _WITHOUT_MASKS = (int, slice, type(...))
 """The types of rows that are not one."""
 
-_PROTOCOL = ("shape", "dtype", "ndim", "to_numpy")
-"""Names without underscore that libraries ask arrays for; a field of that name wins."""
+_PROTOCOL = ("shape", "dtype", "ndim", "to_numpy", "keys")
+"""Names without underscore that libraries ask for, and Python; a field of that name wins."""
 
 
 @face.merge_groups
@@ -448,7 +449,8 @@ class View(
         node = node_of(self)
         if isinstance(node, Sampled) and not node.shape:
             return map(samples.RowViews(viewed), samples.arriving(node))
-        parts = map(self.__getitem__, range(lengths.iterable(node)))
+        wanted = lengths.unpacked_into(sys._getframe(1)) if node.fields.named else None
+        parts = map(self.__getitem__, range(lengths.iterable(node, wanted)))
         keep = samples.keeper(node)
         if keep is None:
             return parts
@@ -607,7 +609,7 @@ def _attribute(view: View, name: str) -> Any:
         raise unknown_verb(name, dir(View), hints.advice_of_verb(name, face.asked(view).fields))
     whole = face.asked(view)
     if name not in whole.fields:
-        if name in _PROTOCOL:
+        if name in _PROTOCOL and (name != "keys" or whole.fields.named):
             return _protocol(view, name)
         raise _no_field(view, name)
     part = view.__dict__[name] = viewed(field(whole, name), name)
@@ -628,6 +630,8 @@ def _no_field(view: View, name: str, advice: str = "") -> Exception:
 def _protocol(view: View, name: str) -> Any:
     if name == "to_numpy":
         return view.__array__
+    if name == "keys":  # of dict(view) and function(**view)
+        return view._fields
     try:
         return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
     except ValueError as error:  # hasattr then returns False
