@@ -78,6 +78,17 @@ def test_a_batch_is_a_view_with_the_fields_of_the_data():
     assert bool(batch[1:3].x == d[order[1:3]].x)
 
 
+@pytest.mark.parametrize("key", [1, slice(1, 3), [0, 2], np.array([True, False, True, False])])
+def test_a_part_of_a_batch_is_one_of_the_rows(key):
+    d = dataset(N)
+    batch, rows = next(iter(d._loader(4))), d[:4]
+    assert repr(batch[key]) == repr(rows[key])
+    assert batch[key]._fields() == rows[key]._fields()
+    np.testing.assert_array_equal(batch[key](), rows[key]())
+    np.testing.assert_array_equal(batch[key]._asdict()["y"], rows[key].y())
+    assert [repr(row) for row in batch] == [repr(row) for row in rows]
+
+
 def test_windows_metadata_nested_members_and_computed_fields_are_in_a_batch():
     X = np.arange(20.0).reshape(5, 4)
     d = dv.View(X, a=np.s_[:3], pos=dv.field(np.s_[1:], u=0), _meta={"": {"unit": "mm"}})

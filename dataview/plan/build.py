@@ -87,10 +87,10 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
         seen: Fields | LateFields = fields
     elif isinstance(node, Record) and node.dtype is None:  # a member may refuse the key
         seen = _followed(node, index, key)
-    elif isinstance(known, LateFields):  # worked out in one step, when they are asked for
+    elif isinstance(known, LateFields) and known.follow is _followed:  # in one step
         seen = LateFields(known.node, compose(known.index, index), key, _followed)
     else:
-        seen = LateFields(node, index, key, _followed) if known.named else known
+        seen = LateFields(node, index, key, _followed) if node.fields.named else node.fields
     if isinstance(node, Record):
         rank = len(index.shape)
         return Record(seen, rank, node.meta, index.shape, node.dtype, node.are_columns)
