@@ -11,8 +11,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from dataview.index import parse
 from dataview.loader import ragged
 from dataview.loader.collate import collated, parts_of, sample_of
 from dataview.loader.dealing import Task
+from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, failure_of
 from dataview.loader.reading import (
     OWN,
     has_samples,
@@ -62,45 +62,8 @@ from dataview.sources import FROM_OTHERS, Made, making
 EPOCHS_KEPT = 2
 """So many epochs are known at once: a batch can have samples of two, or more if they are short."""
 
-
 EXAMPLES = 16
 """Of so many samples one is made to know the fields of a batch in which all have failed."""
-
-
-class Mark(Protocol):
-    """The place where a worker records the number of the sample that it is at."""
-
-    value: int
-
-
-_NO_MARK: Any = SimpleNamespace(value=-1)
-
-
-class Failure(NamedTuple):
-    """A sample that failed: its row number, its position in the epoch, the epoch, and the error."""
-
-    row: int
-    place: int
-    epoch: int
-    error: Exception
-
-
-class Outcome(NamedTuple):
-    """A batch, with the numbers of the task's samples in it (None: all), and those that failed.
-
-    `missing` is how many samples other ones are to replace.  `gaps` are the fields without a mask
-    in which values were found to be missing, here or before.
-    """
-
-    batch: Any
-    kept: Sequence[int] | None = None
-    failures: Sequence[Failure] = ()
-    missing: int = 0
-    gaps: Sequence[str] = ()
-
-    def rows_of(self, task: Task) -> np.ndarray:
-        """Return the row numbers of the samples in the batch of a task."""
-        return task.rows if self.kept is None else task.rows[list(self.kept)]
 
 
 class _Epoch(NamedTuple):
@@ -174,7 +137,7 @@ class Assembly:
         others = [getattr(self, part.name) for part in fields(self)[1:] if part.init]
         return _unpacked, (packed_in_order(whole), *others)
 
-    def __call__(self, task: Task, mark: Mark = _NO_MARK) -> Outcome:
+    def __call__(self, task: Task, mark: Mark = NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
         outcome = self._batch(task, mark)
         return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
@@ -316,7 +279,7 @@ class Assembly:
             except Exception as error:
                 if self.on_error == "raise":
                     raise
-                failures.append(_failure(task, number, row, error))
+                failures.append(failure_of(task, number, row, error))
                 answer = self._answer(failures[-1])
                 if isinstance(answer, str) and answer in ("skip", "replace"):
                     missing += answer == "replace"
@@ -372,7 +335,7 @@ class Assembly:
                     named.__cause__ = error
                 if name not in self.secondary or self.on_error == "raise" or not self.steps:
                     raise named  # noqa: B904 (it has its cause)
-                failures.append(_failure(task, number, row, named))
+                failures.append(failure_of(task, number, row, named))
                 sample[name] = None
         return _without_own(sample)
 
@@ -388,7 +351,7 @@ class Assembly:
         def failed(name: str, error: Exception) -> None:
             named = error_at(error, f"{name}, sample {row}")
             named.__cause__ = error
-            failures.append(_failure(task, number, row, named))
+            failures.append(failure_of(task, number, row, named))
 
         note = None if self.on_error == "raise" else failed
         return sample_of(node.to_node(pairing.sample([first, *rows], note)), True)
@@ -493,10 +456,6 @@ class Assembly:
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
     parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
     return Assembly(parts, *others)
-
-
-def _failure(task: Task, number: int, row: int, error: Exception) -> Failure:
-    return Failure(row, int(task.places[number]), int(task.each_epoch()[number]), error)
 
 
 def _without_own(found: dict[str, Any]) -> Any:

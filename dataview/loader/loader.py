@@ -16,9 +16,10 @@ import numpy as np
 
 from dataview.errors import StreamError
 from dataview.index.progress import maker_of_bars
-from dataview.loader.assembly import Assembly, Failure, Outcome
+from dataview.loader.assembly import Assembly
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
 from dataview.loader.options import LoaderOptions, unknown_attribute
+from dataview.loader.outcome import Failure, Outcome
 from dataview.loader.plan import LoaderPlan
 from dataview.loader.processes import ProcessWorker, SharedPickle
 from dataview.loader.state import State, restored

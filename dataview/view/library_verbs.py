@@ -24,6 +24,9 @@ from dataview.view.face import (
 )
 from dataview.write import clock
 
+PROTOCOL = ("shape", "dtype", "ndim", "to_numpy", "keys")
+"""Names without underscore that libraries ask for, and Python; a field of that name wins."""
+
 HIDING = "_hiding"
 """Where the dictionary of a view has the field of a file that is hidden by what was set."""
 
@@ -40,6 +43,18 @@ def _warn_of_unwritten(view: BaseView) -> None:
             f"was written or saved since: the file holds what it held; d.{name}[...] = other and "
             f"d.{name} -= other write to it"
         )
+
+
+def protocol(view: Any, name: str) -> Any:
+    """Return what a name of `PROTOCOL` stands for."""
+    if name == "to_numpy":
+        return view.__array__
+    if name == "keys":  # of dict(view) and function(**view)
+        return view._fields
+    try:
+        return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
+    except ValueError as error:  # hasattr then returns False
+        raise AttributeError(str(error)) from None
 
 
 def _become(view: BaseView, node: Node) -> None:

@@ -123,7 +123,7 @@ class Operators(BaseView):
         if isinstance(value, str) and lengths.holds_no_texts(node_of(self)):
             raise TypeError(f"`in` asks for a sample; {value!r} in d._fields() asks for a field")
         if isinstance(value, str) and node_of(self).shape == ():
-            raise TypeError(f"`in` looks for an element; write {value!r} in d() to look in the text")
+            raise TypeError(f"`in` looks for an element; {value!r} in d() looks in the text")
         whole = viewed(with_lengths(node_of(self)))
         asked = [value] if isinstance(value, str) else value  # of a label that is none, too
         return lengths.any_true(node_of(whole == asked))

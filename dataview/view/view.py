@@ -43,7 +43,7 @@ from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.display_verbs import DisplayVerbs
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
-from dataview.view.library_verbs import HIDING, LibraryVerbs
+from dataview.view.library_verbs import HIDING, PROTOCOL, LibraryVerbs, protocol
 from dataview.view.operators import Operators
 from dataview.view.ragged_rows import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
@@ -56,9 +56,6 @@ _MISSING: Any = object()
 _SEVERAL = (range, ndarray)
 _WITHOUT_MASKS = (int, slice, type(...))
 """The types of rows that are not one."""
-
-_PROTOCOL = ("shape", "dtype", "ndim", "to_numpy", "keys")
-"""Names without underscore that libraries ask for, and Python; a field of that name wins."""
 
 
 @face.merge_groups
@@ -609,8 +606,8 @@ def _attribute(view: View, name: str) -> Any:
         raise unknown_verb(name, dir(View), hints.advice_of_verb(name, face.asked(view).fields))
     whole = face.asked(view)
     if name not in whole.fields:
-        if name in _PROTOCOL and (name != "keys" or whole.fields.named):
-            return _protocol(view, name)
+        if name in PROTOCOL and (name != "keys" or whole.fields.named):
+            return protocol(view, name)
         raise _no_field(view, name)
     part = view.__dict__[name] = viewed(field(whole, name), name)
     return part
@@ -625,17 +622,6 @@ def _no_field(view: View, name: str, advice: str = "") -> Exception:
     error = unknown_field(name, node.fields, show.title(node, name), reason, meant)
     error.name, error.obj = name, view
     return error
-
-
-def _protocol(view: View, name: str) -> Any:
-    if name == "to_numpy":
-        return view.__array__
-    if name == "keys":  # of dict(view) and function(**view)
-        return view._fields
-    try:
-        return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
-    except ValueError as error:  # hasattr then returns False
-        raise AttributeError(str(error)) from None
 
 
 recognise_views(View, node_of)
