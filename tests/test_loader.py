@@ -753,6 +753,17 @@ class InLibrary:
 # -------------------- transforms --------------------
 
 
+def what_is_known(sample):
+    return {"told": sample._meta["of"] + sample.y._meta["unit"]}
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 1, "kind": "process"}])
+def test_a_transform_gets_the_metadata_of_the_data_and_of_fields(options):
+    d = dv.View(dataset(2), _meta={"y": {"unit": "m"}, "": {"of": "mine "}})
+    with d._loader(2, transform=what_is_known, **options) as loader:
+        assert next(loader).told().tolist() == ["mine m"] * 2
+
+
 @pytest.mark.parametrize("options", [{}, {"workers": 3}, {"prefetch": 2}, {"batch_size": 7}])
 def test_random_transforms_follow_from_the_sample_alone(options):
     def values(**options):

@@ -38,7 +38,7 @@ from dataview.loader.reading import (
 )
 from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
-from dataview.plan.fields import Attached, Fields
+from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.kinds import Record, Sampled, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
@@ -82,7 +82,8 @@ class Assembly:
     `viewed` and `unwrap` turn nodes into views, for a user's functions, and views into nodes.
     `secondary` are the fields with a sampler of their own: if a sample of one cannot be read, the
     transform gets None for it.  `chunks` is how long those are that rows are taken from, and of
-    how many at a time.  `maskless` are the fields whose masks are not handed out.
+    how many at a time.  `maskless` are the fields whose masks are not handed out, and `meta` the
+    metadata of what the parts are fields of.
     """
 
     parts: Mapping[str, Node]
@@ -96,6 +97,7 @@ class Assembly:
     unwrap: Callable[[Any], Any] = lambda value: value
     chunks: tuple[int, int] | None = None
     maskless: frozenset[str] = frozenset()
+    meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
     _gaps: set[str] = field(init=False, repr=False, default_factory=set)
     _with_rng: tuple[bool, ...] = field(init=False, repr=False, default=())
     _is_changed: bool = field(init=False, repr=False, default=False)
@@ -387,6 +389,8 @@ class Assembly:
         if not first and isinstance(sample, tuple) and not hasattr(sample, "_fields"):
             return sample_of(sample)
         node = sample_node(sample, self.parts) if first else sample_node(sample)
+        if first and OWN not in self.parts and isinstance(node, Record):
+            node = node.replaced(meta=self.meta)
         if first and OWN in self.parts and not isinstance(node, Record):
             windows = self.parts[OWN].fields.windows_only(-1, lambda axis: axis > 0)
             node = with_fields(node, windows) if windows.named else node

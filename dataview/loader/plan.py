@@ -73,8 +73,9 @@ def plan_for(
     steps = options.transform or ()
     own = options.collate, options.pad, options.on_error, options.seed
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
+    hidden = frozenset(maskless)
     assembly = Assembly(
-        parts, viewed, steps, *own, secondary, unwrapped, chunks, frozenset(maskless)
+        parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta
     )
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
