@@ -31,6 +31,7 @@ from dataview.loader.reading import (
     OWN,
     has_samples,
     lone_reader,
+    no_rows,
     one_row,
     picked,
     reader,
@@ -39,7 +40,7 @@ from dataview.loader.reading import (
 from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
-from dataview.plan.kinds import Record, Sampled, Stored, members
+from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
 from dataview.plan.ragged import Ragged
@@ -51,7 +52,6 @@ from dataview.samples import (
     Row,
     all_at_epoch,
     are_rows,
-    known_lengths,
     name_of,
     pairing_of,
     random_keys,
@@ -454,7 +454,7 @@ class Assembly:
                 continue
             if found is not None:
                 return found
-        return _without_own({name: _no_rows(node) for name, node in self.parts.items()})
+        return _without_own({name: no_rows(node) for name, node in self.parts.items()})
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
@@ -472,20 +472,6 @@ def _joined(batches: Sequence[Any]) -> Any:
     if isinstance(batches[0], Mapping):
         return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
     return ragged.joined(batches) if isinstance(batches[0], Node) else np.concatenate(batches)
-
-
-def _no_rows(node: Node) -> Any:
-    """Return none of the rows of a node, as far as it is known what these are like."""
-    like = known_lengths(node)
-    if like is not None:
-        return like.rows_of([])
-    if node.shape:
-        return reader(node)(np.empty(0, np.intp))
-    parts = {n: p.node for n, p in node.fields.named.items() if isinstance(p, Attached)}
-    if parts:
-        return {name: _no_rows(part) for name, part in parts.items()}
-    row = node.row_extents if isinstance(node, Sampled) else None
-    return np.empty((0, *(n or 0 for n in row or ())), node.dtype)
 
 
 def _without_rows(batch: Any) -> Any:

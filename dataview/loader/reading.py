@@ -20,7 +20,7 @@ from dataview.plan.gaps import knowing, lacking, least_present, present_in, tell
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.samples import NumberedSamples
+from dataview.samples import NumberedSamples, known_lengths
 from dataview.sources import ArraySource
 
 OWN = ""
@@ -81,6 +81,20 @@ def has_samples(node: Node) -> bool:
     if isinstance(node, Record):
         return any(has_samples(part.node) for part in members(node).values())
     return isinstance(node, Sampled) and not node.is_sized
+
+
+def no_rows(node: Node) -> Any:
+    """Return none of the rows of a node, as far as it is known what these are like."""
+    like = known_lengths(node)
+    if like is not None:
+        return like.rows_of([])
+    if node.shape:
+        return reader(node)(np.empty(0, np.intp))
+    parts = {n: p.node for n, p in node.fields.named.items() if isinstance(p, Attached)}
+    if parts:
+        return {name: no_rows(part) for name, part in parts.items()}
+    row = node.row_extents if isinstance(node, Sampled) else None
+    return np.empty((0, *(n or 0 for n in row or ())), node.dtype)
 
 
 def one_row(node: Node, row: int) -> Any:
