@@ -825,5 +825,7 @@ def test_a_split_by_several_fields_has_the_share_of_each_combination():
     for part in d._split(0.5, by=["a", "b"], seed=1):
         own = list(zip(part.a().tolist(), part.b().tolist(), strict=True))
         assert all(abs(2 * own.count(pair) - pairs.count(pair)) <= 2 for pair in set(pairs))
+    with pytest.raises(ValueError, match=r"one value each.*got rows of different"):
+        dv.View(ragged=[[1], [1, 2]])._split(1, by="ragged")
     with pytest.raises(TypeError, match="by= takes fields"):
         next(iter(d._loader(2, sampler=dv.samplers.label_uniform(by=lambda sample: sample.a))))

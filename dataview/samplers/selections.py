@@ -341,7 +341,8 @@ def as_mask(values: np.ndarray) -> np.ndarray:
 def check_one_each(shape: Shape | None, dtype: DType | None, count: int) -> None:
     """Raise unless there is one value for each row."""
     if shape is None or len(shape) != 1 or (dtype is not None and dtype.names):
-        got = "a record" if dtype is not None and dtype.names else f"shape {shape}"
+        got = f"shape {shape}" if shape is not None else "rows of different or unknown lengths"
+        got = "a record" if dtype is not None and dtype.names else got
         raise ValueError(
             "rows are ordered by one value each; name a field with by=, or give an array of "
             f"{count} values; got {got}"

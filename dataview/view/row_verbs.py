@@ -12,6 +12,7 @@ import numpy as np
 from dataview import batches, loader, samplers, samples, spaces
 from dataview.errors import explained
 from dataview.plan.node import Node
+from dataview.plan.ragged import Ragged
 from dataview.view import face
 from dataview.view.face import (
     BaseView,
@@ -267,5 +268,9 @@ def _delivery(view: Any, spec: Any, remakes: bool = False, **how: bool) -> space
 
 def _late_labels(view: Any, by: Any) -> list[Node]:
     """Return what to split by, one or several; what has no known shape is read now."""
-    keys = keys_by(view, by)
-    return [node_from(np.asarray(viewed(k))) if k.shape is None else k for k in keys]
+    return [
+        node_from(np.asarray(viewed(key)))
+        if key.shape is None and not isinstance(key, Ragged)
+        else key
+        for key in keys_by(view, by)
+    ]
