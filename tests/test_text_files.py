@@ -967,6 +967,15 @@ def test_a_cell_of_sqlite_that_is_no_text_is_named(tmp_path):
     assert raw.s[40]() == b"A\xff"
 
 
+def test_a_schema_that_is_no_text_is_an_error_that_names_the_file(tmp_path):
+    path = database(tmp_path, "CREATE TABLE x (a, b)")
+    raw = path.read_bytes()
+    assert raw.count(b"CREATE") == 1
+    path.write_bytes(raw.replace(b"CREATE", b"CRE\xf2TE"))
+    with pytest.raises(ValueError, match=r"a\.db cannot be read by SQLite"):
+        dv.open(path)
+
+
 def test_a_cell_of_a_gigabyte_is_refused_in_little_memory(tmp_path):
     path = database(tmp_path, "CREATE TABLE x (a, b)")
     with contextlib.closing(sqlite3.connect(path)) as connection:

@@ -108,7 +108,7 @@ class Database:
     def _named_in_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # its messages quote the file
             self.opening.check()
             text = shortened(str(error))
             if "locked" in text:
