@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -1166,6 +1167,35 @@ def test_enough_blocks_are_summed_to_know_a_file_by(tmp_path, monkeypatch):
         d = dv.open(path, "r+")
         d -= d._mean(axis=0)
     assert sorted(noted) == [*range(8), 8, 16]
+
+
+@pytest.mark.parametrize("rows", [slice(126, 128), [3, 127, 200]])  # a run, and a record
+def test_threads_take_turns_with_small_updates(rows, tmp_path, monkeypatch):
+    d = dv.open(made(tmp_path), "r+")
+    begun, may_end = threading.Event(), threading.Event()
+    write = npy.NpyFile.checked
+
+    def waiting(self, mode):
+        if mode == "r+b" and threading.current_thread().name == "first":
+            begun.set()
+            may_end.wait()
+        return write(self, mode)
+
+    def writing(value):
+        d[rows] = value
+
+    monkeypatch.setattr(npy.NpyFile, "checked", waiting)
+    first = threading.Thread(target=writing, args=(1,), name="first")
+    second = threading.Thread(target=writing, args=(2,))
+    first.start()
+    begun.wait()
+    second.start()
+    second.join(0.05)
+    assert second.is_alive()
+    may_end.set()
+    first.join()
+    second.join()
+    assert (d[rows]() == 2).all()
 
 
 def test_views_that_are_gone_leave_no_journal(tmp_path):

@@ -7,6 +7,7 @@ changed, and the update is finished.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -81,6 +82,10 @@ class Guard:
         self.copies: dict[str, str] = {}
         self.owner: Journals | None = None
         self.links: list[str] = []
+        changes = [change for change in work.changes if change.source.journals is not None]
+        is_known = not any(isinstance(change.value, Node) for change in changes)
+        size = sum(nbytes_of(change.target) or 0 for change in changes)
+        self.is_small = is_known and size <= sizes.recorded_bytes
 
     def begin(self) -> None:
         """Write down what is to be done, unless that is done; nothing has been changed yet."""
@@ -127,6 +132,16 @@ class Guard:
             journal.note(self.numbers[block], np.asarray(part.source.read(part.where, {})))
             journal.mark(self.numbers[block], UNTOUCHED)
 
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have no other thread make a small update of these files, if this is one, too."""
+        every = {change.source.journals for change in self.work.changes} if self.is_small else ()
+        owners = [one for one in every if one is not None]
+        with contextlib.ExitStack() as stack:
+            for owner in sorted(owners, key=lambda one: (one.path, id(one))):
+                stack.enter_context(owner.turn)
+            yield
+
     def take_over(self, owner: Journals | None, journal: Journal | None) -> None:
         """Go on with a journal in which another room has noted the update."""
         self.owner, self.journal = owner, journal
@@ -149,9 +164,7 @@ class Guard:
                 return FINISH, plan._replace(parts=tuple(parts), reads=self.keeps).packed()
             except Unwritable:
                 self.keeps = True
-        is_known = not any(isinstance(change.value, Node) for change in changes)
-        is_small = is_known and size <= sizes.recorded_bytes and not self.copies
-        parts = self._parts(paths, ANY if is_small else None)
+        parts = self._parts(paths, ANY if self.is_small and not self.copies else None)
         plan = plan._replace(parts=tuple(parts))
         try:
             return UNDO, plan.packed()

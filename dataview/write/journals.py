@@ -46,6 +46,7 @@ class Journals:
         self._idle: list[Journal] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        self._turn = os.getpid(), threading.RLock()
         self._listed: tuple[int, list[str]] = -1, []
         self.close = weakref.finalize(self, _remove, os.getpid(), self.folder, self._idle)
 
@@ -55,6 +56,16 @@ class Journals:
     def needs_none(self, place: int, nbytes: int) -> bool:
         """Whether a write is one call within a page of a file, which the system does whole."""
         return not self.syncs and place % mmap.PAGESIZE + nbytes <= mmap.PAGESIZE
+
+    @property
+    def turn(self) -> threading.RLock:
+        """What a thread holds while it makes a small update, whose old bytes must stay the last.
+
+        A fork may be made while another thread holds it.
+        """
+        if self._turn[0] != os.getpid():
+            self._turn = os.getpid(), threading.RLock()
+        return self._turn[1]
 
     def taken(self) -> Journal:
         """Return a journal that is locked, to be given back after the update."""

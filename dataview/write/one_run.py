@@ -44,7 +44,8 @@ def write_one_run(change: Change) -> None:
     value = np.empty(where.shape, source.dtype)
     value[...] = change.value
     noted = _Noted(source, place, value)
-    with held_interrupt() as pressed:
+    turn = contextlib.nullcontext() if noted.owner is None else noted.owner.turn
+    with held_interrupt() as pressed, turn:
         try:
             source.write_run(place, value, noted.note)
         except BaseException as error:

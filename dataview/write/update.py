@@ -114,6 +114,10 @@ class Update:
 
     def run(self) -> None:
         """Do what is left to do; after a failure nothing is changed, or the error says what is."""
+        with contextlib.nullcontext() if self.guard is None else self.guard.turn():
+            self._run()
+
+    def _run(self) -> None:
         errors = FloatErrors()
         if self.guard is not None:
             self.guard.begin()
@@ -158,7 +162,8 @@ class Update:
             self.run()
 
     def _write_all(self, blocks: Sequence[Block], errors: FloatErrors) -> None:
-        if self.in_order or not any(block.cut for block in blocks):
+        is_small = self.guard is not None and self.guard.is_small  # no thread waits for others then
+        if self.in_order or is_small or not any(block.cut for block in blocks):
             self._write_together(blocks, errors)
             return
         groups: dict[Any, list[Block]] = {}
