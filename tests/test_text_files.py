@@ -311,6 +311,7 @@ def test_lists_of_objects_are_ragged_fields(tmp_path):
 
 LOST = [
     ([{"k": 1}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 2"),
+    ([{"k": 1}, {"k": 1.5}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 3"),
     ([{"k": [1]}, {"k": 1}], "k", "is a list in line 1 and an integer in line 2"),
     ([{"k": True}, {"k": 0.5}], "k", "is true or false in line 1 and a number in line 2"),
     ([{"k": {"a": 1}}, {"k": 1}], "k", "is an object in line 1 and an integer in line 2"),

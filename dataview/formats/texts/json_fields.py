@@ -202,8 +202,10 @@ def _dtype_of(form: Form, where: str, has_gaps: bool) -> np.dtype[Any] | str:
     """Return the dtype of values without parts, or why there is none."""
     kinds = form.kinds.keys() - {Null}
     if len(kinds) > 1 and kinds != {int, float}:
-        first = [kind for kind in form.kinds if kind is not Null][:2]
-        told = " and ".join(f"{NAMES[kind]} in {where} {form.kinds[kind]}" for kind in first)
+        found = [kind for kind in form.kinds if kind is not Null]
+        number = next((kind for kind in found if kind in (int, float)), None)
+        unlike = [kind for kind in found if kind is number or kind not in (int, float)][:2]
+        told = " and ".join(f"{NAMES[kind]} in {where} {form.kinds[kind]}" for kind in unlike)
         return f"is {told}"
     if kinds == {int} and not has_gaps:
         for dtype in (np.dtype(np.int64), np.dtype(np.uint64)):
