@@ -1169,3 +1169,12 @@ def test_what_a_path_says_gives_way_to_a_column_of_the_file(suffix, tmp_path):
     assert sorted(zip(d.x().tolist(), d.k().tolist(), strict=True)) == [(1, 1), (2, 5)]
     (tmp_path / "other").symlink_to(tmp_path / "k=1", target_is_directory=True)
     assert len(dv.open(tmp_path, schema="union")) == 2  # links to folders are passed over
+
+
+def test_a_row_of_all_columns_is_taken_from_the_table_at_once(tmp_path):
+    lines = [f"{n},{n / 2},t{n}" + (",2024-01-02,7" if n % 3 else ",,") for n in range(300)]
+    d = dv.open(written(tmp_path, "\n".join(["i,f,t,day,gaps", *lines])))
+    whole, kind = d(), column_nodes.ColumnSource
+    with mock.patch.object(kind, "read", side_effect=AssertionError("column by column")):
+        for row in (299, 0, 151, 150, -7):
+            assert d[row]().item() == whole[row].item()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -415,11 +415,15 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
     if dtype is None or not parts or not all(taker_of(evaluate, part) for part in parts.values()):
         return None
     together = _are_together(parts)
+    row_of = _of_one_store(parts.values()) if together and not depth else None
 
     def taken(rows: Rows) -> Any:
         if together and not _are_few(rows):
             return PLAN
-        found = {name: rows_of(evaluate, part, rows) for name, part in parts.items()}
+        if row_of and isinstance(rows, int):
+            found = dict(zip(parts, row_of(rows), strict=True))
+        else:
+            found = {name: rows_of(evaluate, part, rows) for name, part in parts.items()}
         lead = depth if isinstance(rows, int) else depth + 1
         out = np.empty(np.shape(next(iter(found.values())))[:lead], dtype)
         whole = out if out.ndim else out[()]  # a record takes an array as the element of a field
@@ -428,6 +432,15 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
         return out[()]
 
     return taken
+
+
+def _of_one_store(parts: Collection[Node]) -> Callable[[int], list[Any]] | None:
+    """Return what takes a row of columns that one store reads together, None of other nodes."""
+    sources = [part.source for part in parts if type(part) is Stored]
+    stores = {id(source.together) for source in sources}
+    if len(sources) < len(parts) or len(stores) > 1:
+        return None
+    return functools.partial(sources[0].row_of, sources)
 
 
 def _of_driven(evaluate: Evaluate, node: Driven) -> Taker | None:

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -307,6 +307,10 @@ class Source(ABC):
     def member_names(self) -> tuple[str, ...]:
         """The way from the whole records to this member of them."""
         return ()
+
+    def row_of(self, sources: Sequence[Any], row: int) -> list[Any]:
+        """Return a row of several sources that are read together with this one, an element each."""
+        raise NotImplementedError
 
     def over(self, root: Source) -> Source:
         """Return the source that is to another root what this one is to its own."""
