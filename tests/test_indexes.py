@@ -744,6 +744,19 @@ def test_each_index_has_a_sampler_of_its_own(tmp_path):
         dv.View(x=[1, 2])._loader(2, sampler=["linear", "uniform"])
 
 
+@pytest.mark.parametrize("kind", ["uniform", "permutation"])
+def test_two_samplers_of_a_kind_draw_apart(kind):
+    rows = dv.View(np.arange(20))
+    pairs = dv.open([rows, rows], processor=lambda one, other: (int(one()), int(other())))
+    one, other = next(pairs._loader(20, sampler=[kind, kind], seed=1)).item._astuple()
+    assert one.tolist() != other.tolist()
+    again = next(pairs._loader(20, sampler=[kind, kind], seed=1)).item._astuple()
+    assert again[1].tolist() == other.tolist()
+    fields = dv.View(x=np.arange(20), y=np.arange(20))
+    batch = next(fields._loader(20, sampler={"x": kind, "y": kind}, seed=(1, "a")))
+    assert batch.x().tolist() != batch.y().tolist()
+
+
 def test_parts_of_two_folders_are_linear_and_permuted(tmp_path):
     def parts(name):
         return dv.concat([dv.View(x=np.arange(n) + 10 * n) for n in (3, 4, 2)])

@@ -201,7 +201,8 @@ def _row_dealer(
             known, then = given.get(name), before[name].then if before else None
             data = rows.get(name, rows[OWN])
             if known is None:
-                found[name] = then() if then else sampler.order(data, options.seed, epoch)
+                seed = options.seed if name == OWN else _seed_beside(options.seed, name)
+                found[name] = then() if then else sampler.order(data, seed, epoch)
             elif isinstance(known, samplers.Order):
                 found[name] = known
             else:
@@ -213,6 +214,11 @@ def _row_dealer(
     dealer = RowDealer(orders, count, _dealing(options), replays)
     _check_batches(dealer, driver[1], options)
     return dealer
+
+
+def _seed_beside(seed: Any, name: str) -> tuple[Any, ...]:
+    """Return the seed of a sampler beside the first one: two of a kind draw different rows."""
+    return (*seed, name) if isinstance(seed, tuple) else (seed, name)
 
 
 def _check_batches(dealer: RowDealer, sampler: samplers.Sampler, options: LoaderOptions) -> None:
