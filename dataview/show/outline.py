@@ -91,6 +91,8 @@ class Part:
     parts: Sequence[Part] = ()
     inner: list[str] = dataclasses.field(init=False)
     """The names of the fields inside, without those that tell the gaps of others."""
+    files: list[str] | None = None
+    """The files of its places, if they were asked for: fields inside are compared with them."""
 
     def __post_init__(self) -> None:
         self.inner = [*self.fields]
@@ -242,12 +244,15 @@ def _own_facts(
     told = [word for word in part.states if word not in whole.states]
     if axes is None and not isinstance(whole.node, Stream):
         told.append("does not follow rows")
+    if whole.files is None:
+        whole.files = files_of(whole.places)
     files, inner = files_of(part.places), is_record(part.node)
     names = [(place.names, part.names[: len(place.names)]) for place in part.places]
     if isinstance(part.node, Ragged):  # a file has it as values and lengths, below its name
         names = [(there[: len(here)], here) for there, here in names]
-    is_expected = inner or all(there == here for there, here in names)
-    if is_expected and files == files_of(whole.places):
+    is_read_whole = isinstance(whole.node, Stream)  # for each field are read those that it needs
+    is_expected = inner or is_read_whole or all(there == here for there, here in names)
+    if is_expected and files == whole.files:
         return [], told
     return few(files, 60) if inner else place_words(part.places), told
 

@@ -87,12 +87,18 @@ def _ends_of(
     node: Node, positions: Mapping[int, Positions], count: int, copies: bool
 ) -> Ends | None:
     shape = node.shape
-    if node.dtype is None or not in_memory(node) or not (copies or memory_of(node) is not None):
+    if node.dtype is None or not in_memory(node):
+        return None
+    memory = memory_of(node)
+    if memory is None and not copies:
         return None
     if isinstance(node, Ragged):
         return _ragged_ends(node, count)
     if shape is None:
         return None
+    if memory is not None and not positions:
+        few = not shape or shape[0] <= 2 * count
+        return Ends(memory) if few else Ends(memory[:count], memory[-count:])
     places = [positions.get(axis, range(length)) for axis, length in enumerate(shape)]
     rows = next((n for n, place in enumerate(places) if not isinstance(place, int)), None)
     if rows is None or len(places[rows]) <= 2 * count:  # type: ignore[arg-type]
@@ -103,7 +109,7 @@ def _ends_of(
         places[rows] = place[:count]
         first = _taken(node, places)
         return None if first is None else Ends(first, first[:0])
-    if memory_of(node) is None:  # rows that are copied are best copied together
+    if memory is None:  # rows that are copied are best copied together
         places[rows] = np.r_[place[:count], place[-count:]]
         data = _taken(node, places, rows)
         return None if data is None else Ends(data[:count], data[count:])
