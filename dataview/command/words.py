@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dataview.show import harmless
+
 WIDEST = 40
 """A cell has at most so many characters."""
 
@@ -70,7 +72,7 @@ def table_of(blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for columns in map(_spread, blocks):
         rows = [[_cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
         if not widths:
-            heads = [_shown(name) for name in columns]
+            heads = [harmless(name, WIDEST) for name in columns]
             widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
             sides = [_side(values) for values in columns.values()]
             yield _line(heads, widths, sides)
@@ -104,15 +106,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.ndim:
         if value.size > SHORT:
             return f"{value.dtype} {value.shape}"
-        return _shown("[" + " ".join(map(_cell, value.reshape(-1))) + "]")
+        return harmless(f"[{' '.join(map(_cell, value.reshape(-1)))}]", WIDEST)
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
-    return _shown(str(plain(value)))
-
-
-def _shown(text: str) -> str:
-    """Return a text that ends no line and moves no cursor, cut if it is long."""
-    cut = text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
-    if cut.isprintable():
-        return cut
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return harmless(str(plain(value)), WIDEST)

@@ -15,22 +15,23 @@ from dataview.plan.kinds import Driven, Record, members
 from dataview.plan.node import Node, Shape
 
 
-def check_array(node: Any, what: str) -> None:
+def check_array(node: Any, what: str, advice: str = "") -> None:
     """Raise if a node is a record, or an array of records: its data are not of one kind."""
-    check_no_record(node, what)
+    check_no_record(node, what, advice)
     if isinstance(node, Node) and node.dtype is not None and node.dtype.names:
-        raise _of_records(node.dtype.names, what)
+        raise _of_records(node.dtype.names, what, advice)
 
 
-def check_no_record(node: Any, what: str) -> None:
+def check_no_record(node: Any, what: str, advice: str = "") -> None:
     """Raise if a node is a record of arrays; an array of records passes."""
     if isinstance(node, (Record, Driven)):
-        raise _of_records(node.fields, what)
+        raise _of_records(node.fields, what, advice)
 
 
-def _of_records(fields: Iterable[str], what: str) -> TypeError:
-    names = ", ".join(map(repr, fields))
-    return TypeError(f"{what} takes one array, not a record; choose a field: {names}")
+def _of_records(fields: Iterable[str], what: str, advice: str) -> TypeError:
+    names = listed([*map(repr, fields)])
+    more = f"; {advice}" if advice else ""
+    return TypeError(f"{what} takes one array, not a record; choose a field: {names}{more}")
 
 
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift")

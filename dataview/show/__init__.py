@@ -15,10 +15,10 @@ from dataview.show.page import html
 from dataview.show.plots import plotted
 from dataview.show.thumbnails import has_images_of_several_sizes, is_one_image
 from dataview.show.values import is_found, is_shown
-from dataview.show.words import name_of, size_text
+from dataview.show.words import harmless, name_of, size_text
 
 __all__ = [
     "MISSING", "Description", "Explanation", "Gallery", "described", "explained", "gallery",
-    "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown",
+    "harmless", "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown",
     "is_small_sample", "name_of", "plotted", "refused_by_objects", "size_text", "text", "title",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, labelled, record, stored
 from dataview.plan.gaps import MASK, both, known_by_value, known_in, masks_in, may_lack, present_in
 from dataview.plan.guards import check_array
-from dataview.plan.kinds import Driven, Record, known_dtype, known_shape
+from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
@@ -39,13 +39,7 @@ def _check_cast(given: DType, dtype: DType) -> None:
 
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype."""
-    if isinstance(node, Record | Driven):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(
-            f"_fillna takes one array, not a record; choose a field: {names}; d.x = "
-            "d.x._fillna(value) fills one"
-        )
-    check_array(node, "_fillna")
+    check_array(node, "_fillna", "d.x = d.x._fillna(value) fills one")
     if isinstance(node, Ragged):
         rows = node.relaid()
         each = isinstance(value, Node) and value.shape != ()
@@ -105,13 +99,7 @@ def _count_missing(node: Node, there: Node | None) -> Node:
 
 def known(node: Node, verb: str) -> Node:
     """Return where there are values, neither NaN, NaT and None nor what a mask says is missing."""
-    if isinstance(node, Record | Driven):
-        names = ", ".join(map(repr, node.fields))
-        raise TypeError(
-            f"{verb} takes one array, not a record; choose a field: {names}; d._missing() counts "
-            "what is missing in each"
-        )
-    check_array(node, verb)
+    check_array(node, verb, "d._missing() counts what is missing in each")
     if isinstance(node, Ragged):
         rows = node.relaid()
         return rows.over(known(rows.leaf(), verb))
