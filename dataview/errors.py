@@ -101,7 +101,7 @@ def unknown_field(
     if reason is not None:
         return FieldError(f"field {name!r} {reason}, in {where}{more}")
     names = list(known)
-    close = hint(name, names)
+    close = hint(name, names, VERY_NEAR if advice.startswith(MEANT) else NEAR)
     if close and advice:
         close, more = "", _beside(close, advice)
     meant = f"no field {name!r} in {where}{close}{more}"
@@ -126,6 +126,9 @@ def _beside(question: str, advice: str) -> str:
 
 MEANT = "did you mean "
 """How a question about a name begins."""
+
+NEAR, VERY_NEAR = 0.6, 0.75
+"""How alike a name is to one that may have been meant: also beside a verb of just that name."""
 
 
 def chained(names: Iterable[str]) -> str:
@@ -240,6 +243,8 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, ins
     shown = [one for one in parameters if instead or one.kind is one.POSITIONAL_OR_KEYWORD]
     listing = ", ".join([str(one.replace(annotation=one.empty)) for one in shown])
     listing = re.sub(r"<class '(\w+)'>", r"\1", listing)
+    if shown and shown[0].name == "by" and len(given) > 2 and {*map(type, given[1:])} == {str}:
+        listing = f"by={[*given[1:]]}"
     usage = usage or f"{title}({listing})"
     known = [one.name for one in parameters]
     wrong = next((name for name in named if name not in known), None)
@@ -251,7 +256,7 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, ins
     return f"{title}{why} {'W' if why.endswith('?') else 'w'}rite {usage}"
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def hint(name: str, known: Iterable[str], least: float = NEAR) -> str:
     """Return a question for messages, such as "did you mean 'a'?", or '' if no name is close.
 
     >>> hint("AGE", ["name", "age"])
@@ -260,7 +265,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     import difflib  # needed for mistakes alone
 
     names = {one.casefold(): one for one in known}
-    close = difflib.get_close_matches(name.casefold(), names, n=1)
+    close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=least)
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 

@@ -63,7 +63,7 @@ MISTAKES = [
     ("r.sort_values('n')", "d._sorted(by=name)", "r._sorted(by='n')"),
     ("r.assign(z=3)", "d._set_field(name, data)", "r._set_field('z', r.n + 1)"),
     ("r.isna()", "._isna()", "r.petal._isna()()"),
-    ("r.label.str.startswith('a')", "np.strings.startswith(d._astype('T'), 'a')", "r[np.strings.startswith(r.label._astype('T'), 'a')]()"),
+    ("r.label.str.startswith('a')", "np.strings.upper(d._astype('T')), as the other functions of np.strings", "r[np.strings.startswith(r.label._astype('T'), 'a')]()"),
     ("r._join(r)", "['petal', 'label', 'n'] | on= | _drop", "r._join(r._select('n'))"),
     ("r.merge(r, on='n')", "d._join(other, on=name)", "r._join(r._select('n'), on='n')"),
     ("r.to_csv('new.csv')", "d._save(path)", "r._save('new.csv')"),
@@ -272,6 +272,12 @@ MISTAKES = [
     ("dv.View(X, _length=3)", "_length= | dv.View(data)[:n]", "dv.View(X)[:3]"),
     ("r.n._map(lambda row: None)[0]()", "sample 0 | the function returned None | a return", "r.n._map(lambda row: row())[0]()"),
     ("r._take(r.n > 1)", "by number | bool (4,) | _filter(mask)", "r._filter(r.n > 1)"),
+    ("r._group('n', 'label')", "write _group(by=['n', 'label'])", "r._group(by=['n', 'label'])"),
+    ("r._sorted('n', 'petal')", "several fields are a list: by=['x', 'y']", "r._sorted(['n', 'label'])()"),
+    ("r.n._map({0: 'a'})", "of a mapping, the function is lambda row: mapping[row()]", "r.n._map(lambda row: {0: 'a'}[int(row())])[0]()"),
+    ("r._describe().petal", "write description['petal']", "r._describe()['petal']"),
+    ("r._shuffled(None)", "a seed is an integer", "r._shuffled(0)"),
+    ("r._to_polars()", "polars.DataFrame(d)", ""),
     ("r._repeat('2')", "a whole number of times | '2'", "r._repeat(2)"),
     ("r._join('t.csv')", "_join takes a view | dv.open(path) | 't.csv'", "r._join(dv.View(n=np.arange(4)))"),
     ("r._minibatches(2, workers=2)", "'workers' | d._loader(batch_size, workers=...)", "r._loader(2, workers=2)"),
@@ -402,7 +408,9 @@ NEEDED = {
     "backward": "torch", "cuda": "torch", "device": "torch", "grad": "torch",
     "requires_grad": "torch",
     "cpu": "", "to": "torch", "to_device": "torch", "to_tensor": "torch", "as_tensor": "torch",
+    "to_arrow": "pyarrow",
     "to_dataframe": "pandas",
+    "to_polars": "polars",
 }  # fmt: skip
 """By a name, the library that the advice for it needs; these are tested as clients are."""
 
@@ -424,7 +432,11 @@ OTHERS = {
 
 def lines_of(text):
     """The lines of code that a piece of advice names."""
-    text = re.sub(r" (for an array|such as .*|then .*)", "", text.replace(", or ", "; "))
+    text = re.sub(
+        r" (for an array|for more rows|as the other.*|such as .*|then .*)",
+        "",
+        text.replace(", or ", "; "),
+    )
     return [line.strip().strip(",") for line in text.split(";")]
 
 

@@ -356,9 +356,9 @@ def test_a_jump_into_the_middle_takes_little_memory() -> None:
         ((2**62 + 1, 0), ValueError, f"n must be from 0 to 2**62, got {2**62 + 1}"),
         ((10.0, 0), TypeError, "n must be the number of rows, an integer, got 10.0"),
         (("10", 0), TypeError, "n must be the number of rows, an integer, got '10'"),
-        ((10, 0.0), TypeError, "a key must be made of integers and strings, such as a seed"),
-        ((10, None), TypeError, "and an epoch, got None"),
-        ((10, (0, 1)), TypeError, "and an epoch, got (0, 1)"),
+        ((10, 0.0), TypeError, "a seed is an integer, a text or several of them"),
+        ((10, None), TypeError, "several of them, got None"),
+        ((10, (0, 1)), TypeError, "several of them, got (0, 1)"),
     ],
 )
 def test_what_is_no_permutation(arguments: tuple[int], error: type[Exception], words: str) -> None:

@@ -289,7 +289,7 @@ def _integer(value: object, rule: str) -> int:
 def _key_part(part: object) -> int | str:
     if isinstance(part, str):
         return str.__str__(part)  # of a subclass, what it spells
-    return _integer(part, "a key must be made of integers and strings, such as a seed and an epoch")
+    return _integer(part, "a seed is an integer, a text or several of them")
 
 
 def _round_keys(parts: tuple[int | str, ...], count: int) -> tuple[int, ...]:

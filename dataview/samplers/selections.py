@@ -222,9 +222,10 @@ def sorted_by(
         check_one_each(key.shape, key.dtype, count)
     truths = [*reverse] if isinstance(reverse, (list, tuple)) else [cast(bool, reverse)] * len(keys)
     if len(truths) != len(keys) or not all(isinstance(truth, (bool, np.bool)) for truth in truths):
+        several = "; several fields are a list: by=['x', 'y']" if isinstance(reverse, str) else ""
         raise ValueError(
             "reverse= is True, False or a list of these with one for each key, here "
-            f"{len(keys)}; got {reverse!r}"
+            f"{len(keys)}; got {reverse!r}{several}"
         )
     order = _Ascending(record({str(n): key for n, key in enumerate(keys)}, 0), truths, most)
     return rows_by(node, Computed(order, LINE), count if most is None else min(most, count))

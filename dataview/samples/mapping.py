@@ -81,6 +81,8 @@ def row_functions_of(
     for function in several:
         if isinstance(function, Node) or not callable(function):
             got = "a view" if isinstance(function, Node) else repr(function)
+            if isinstance(function, Mapping):
+                got += "; of a mapping, the function is lambda row: mapping[row()]"
             raise TypeError(f"rows are mapped by a function or a list of them; got {got}")
     if not several:
         raise ValueError("rows are mapped by at least one function; got none")

@@ -49,6 +49,11 @@ class Description(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         return self._fields[name]
 
+    def __getattr__(self, name: str) -> Any:
+        known = self.__dict__.get("_fields", {})
+        more = f"; write description[{name!r}]" if name in known else ""
+        raise AttributeError(f"a description has no attribute {name!r}{more}", name=name, obj=self)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview.compute import Kept, memory_of
+from dataview.compute import MEDIAN, Kept, memory_of
 from dataview.index import Affine, Constant, Index
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
@@ -100,6 +100,9 @@ def _statistic(node: Reduction, terms: Sequence[Term]) -> Term:
     kind, options = node.kind, {**axes, **node.options, "keepdims": node.keepdims}
     if options.pop("without_missing", False) and not _leaves_out_gaps(node):
         kind = "nanquantile"
+    if options.get("method") == MEDIAN:
+        kind = kind.replace("quantile", MEDIAN)
+        options = {word: value for word, value in options.items() if word not in ("q", "method")}
     if terms[1:]:
         terms = [terms[0], (f"where={terms[1][0]}", ATOM)]
     return _call(kind, terms, options, DEFAULTS)
