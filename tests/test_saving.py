@@ -311,6 +311,24 @@ def test_texts_of_any_length_are_held_by_hdf5(tmp_path):
     assert dv.open(tmp_path / "b.h5").name().tolist() == [*names, "new"]
 
 
+def test_missing_texts_in_hdf5_are_none_again(tmp_path):
+    (tmp_path / "a.csv").write_text("n,t\n1,x\n2,\n3,zz\n")
+    table = dv.open(tmp_path / "a.csv")
+    table._save(tmp_path / "a.h5")
+    with dv.open(tmp_path / "a.h5") as found:
+        assert found == table and found.t().tolist() == ["x", None, "zz"] and found.t[1]() is None
+        assert pickle.loads(pickle.dumps(found.t[[1, 0]]))().tolist() == [None, "x"]
+    with dv.open(tmp_path / "a.h5", "r+") as found:
+        found.t[...] = found.t[::-1]
+        found.t[0] = None
+        found.t[2] = ""
+        found._append(table)
+        assert found.t().tolist() == [None, None, "", "x", None, "zz"]
+        assert found.t_mask().tolist() == [False, False, True, True, False, True]
+    table[1]._save(tmp_path / "b.h5")
+    assert dv.open(tmp_path / "b.h5").t() is None
+
+
 @pytest.mark.parametrize("value", [None, 3, b"a", "a\0b"])
 def test_objects_that_are_no_texts_are_told_with_their_field(value, tmp_path):
     dv.View([1])._save(tmp_path / "a.h5")

@@ -19,7 +19,7 @@ from dataview.index import (
     parse,
 )
 from dataview.plan.build import elementwise, field, select
-from dataview.plan.gaps import masks_in, present_in
+from dataview.plan.gaps import known_in, masks_in, present_in
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import (
     Comparison,
@@ -37,6 +37,7 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import DType, Node
+from dataview.plan.operations import is_present
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source
@@ -266,12 +267,12 @@ _NO_MASK = "write value._fillna(0), or let d.x = value put the column and its ma
 def changes_of_mask(node: Node, value: Any) -> list[Change]:
     """Return what a write changes of the mask of a column: where it writes there are data then.
 
-    A value that has gaps brings them with it.
+    A value that has gaps brings them with it, and among objects None is one.
     """
     present = None if isinstance(node, (Record, Sampled)) else present_in(node)
     if present is None:
         return []
-    given = (present_in(value) if _lacks(value) else None) or True
+    given = _present_of(value, known_dtype(node))
     if given is present:
         return []
     if not _refusal(present):
@@ -283,6 +284,15 @@ def changes_of_mask(node: Node, value: Any) -> list[Change]:
         "some of these elements are missing, as the mask of the column says, and it cannot be "
         "written: they would stay missing; d.x = d.x._fillna(0) is a column without gaps"
     )
+
+
+def _present_of(value: Any, dtype: DType) -> Any:
+    """Return where a value has data: a node, truth values, or True if it has them everywhere."""
+    may_be_none = dtype is not None and dtype.kind == "O"
+    if isinstance(value, Node):
+        found = known_in(value) if may_be_none else present_in(value)
+        return True if found is None else found
+    return is_present(np.asarray(value, object)) if may_be_none else True
 
 
 # --- which sources ---------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Files of arrays: one array, or named ones in groups, each read in place by its index."""
 
-from dataview.formats.arrays.datasets_in_hdf5 import H5pySource, check_texts
+from dataview.formats.arrays.datasets_in_hdf5 import H5pySource, check_texts, without_none
 from dataview.formats.arrays.hdf5 import open_hdf5
 from dataview.formats.arrays.matlab import open_matlab
 from dataview.formats.arrays.netcdf import open_netcdf
@@ -19,5 +19,5 @@ __all__ = [
     "H5pySource", "PackedSource", "ZarrSource", "check_texts", "ended_on_error", "has_arrays",
     "open_array", "open_array_elsewhere", "open_folder", "open_hdf5", "open_matlab", "open_netcdf",
     "open_npz", "open_pickles", "open_safetensors", "open_torch", "open_zarr",
-    "open_zarr_elsewhere",
+    "open_zarr_elsewhere", "without_none",
 ]  # fmt: skip

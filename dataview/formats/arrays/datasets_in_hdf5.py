@@ -25,6 +25,7 @@ from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Index, Rows
 from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks, slab_of
+from dataview.plan.operations import is_present
 from dataview.sources import REUSED, ArrayLike, Memo, Reference, Source, by_path, key_of_file
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
@@ -251,14 +252,18 @@ class H5pySource(ArrayLike):
         most = self.array.maxshape[:1]
         if not self.array.chunks or (most != (None,) and most[0] < self.array.shape[0] + count):
             raise self.no_growth("its dataset has a fixed length (maxshape= of h5py)")
-        array, file, kind = self.array, self.file, type(self)
-        room = Room(array.file, self.place[0]) if file is None else file.room
+        array = self.array
+        room = Room(array.file, self.place[0]) if self.file is None else self.file.room
         room.keep(room_for_rows(array, count))
         try:
-            return Resized(array, count, lambda: kind(array, file), {id(room): room.store})
+            return Resized(array, count, self._anew, {id(room): room.store})
         except BaseException:
             room.store()
             raise
+
+    def _anew(self) -> H5pySource:
+        """Return a source of the dataset as it is now."""
+        return type(self)(self.array, self.file)
 
     def grows_with(self, other: Source) -> bool:
         """Whether another source is of the same dataset, which a file may have under two names."""
@@ -292,16 +297,46 @@ class H5pySource(ArrayLike):
 
 
 class TextSource(H5pySource):
-    """A dataset of texts of any length, which are read as `str`."""
+    """A dataset of texts of any length, which are read as `str`.
 
-    __slots__ = ()
+    HDF5 has no text that is missing: '' is None where a mask, another dataset, says so.
+    """
+
+    __slots__ = ("mask",)
+
+    def __init__(self, dataset: Any, file: Hdf5File | None = None, mask: Any = None) -> None:
+        super().__init__(dataset, file)
+        self.mask = mask
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again, given = super().__reduce__()
+        return again, given if self.mask is None else (*given, self.mask.name)
+
+    def _anew(self) -> TextSource:
+        return TextSource(self.array, self.file, self.mask)
 
     def _elements(self, key: Any) -> Any:
-        return self.array.asstr()[key]
+        texts = self.array.asstr()[key]
+        if self.mask is None:
+            return texts
+        axes = len(self.mask.shape)
+        present = self.mask[key[:axes] if isinstance(key, tuple) else key]
+        if not self.shape:
+            return texts if present or texts else None
+        beyond = tuple(range(axes, len(self.shape)))
+        texts[(texts == "") & ~np.expand_dims(present, beyond)] = None
+        return texts
 
     def _put(self, asked: Sequence[slice | np.ndarray], value: np.ndarray) -> None:
+        if self.mask is not None:
+            value = without_none(value)
         check_texts(value, f"what is written to {self.title}")
         super()._put(asked, value)
+
+
+def without_none(texts: np.ndarray) -> np.ndarray:
+    """Return texts with '' in place of None, where a mask says that there is nothing."""
+    return np.where(is_present(texts), texts, "")
 
 
 def check_texts(values: np.ndarray, what: str) -> None:
@@ -333,19 +368,22 @@ def _reopened(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     by_name: bool,
+    mask: str | None = None,
 ) -> H5pySource:
     """Open a dataset again where it was unpickled."""
     h5py = import_library("h5py", "dataview[hdf5]")
     try:
         file = h5py.File(path, mode, **(CACHE if by_name else {}))
         dataset = file[name]
+        others = () if mask is None else (file[mask],)
     except (OSError, KeyError) as error:
         raise type(error)(
             f"{path} was opened with mode {mode!r} when a view of {name} was pickled, and cannot "
             f"be opened so again: {error}. HDF5 lets no other process open a file that one may "
             "write: for views in several processes, open it with mode 'r'"
         ) from error
-    source = kind(dataset, Hdf5File(path, mode, file) if by_name else None).of_shape(shape)
+    source = kind(dataset, Hdf5File(path, mode, file) if by_name else None, *others)
+    source = source.of_shape(shape)
     if (source.shape, source.dtype) != (shape, dtype):
         raise ValueError(
             f"{source.title} has changed since a view of it was pickled: it had {shape} {dtype}, "

@@ -24,7 +24,9 @@ from dataview.formats.contents import (
 from dataview.formats.field_tree import NAME, restored_record
 from dataview.formats.handles import Claim
 from dataview.plan.build import stored
+from dataview.plan.kinds import Stored
 from dataview.plan.node import Node
+from dataview.plan.walk import below
 from dataview.sources import open_regular
 
 MOST_REPEATS = 1000
@@ -66,13 +68,23 @@ def record_of(
     opened = Hdf5File(path, mode, file, claim)
     try:
         found = with_arrays(path, kind(h5py, opened).record(file))
-        return restored_record(found, found.meta.get(NAME), path)
+        return _knowing_nothing(restored_record(found, found.meta.get(NAME), path))
     except NotData as reason:
         opened.close()
         raise ValueError(f"{path} {reason}") from reason
     except BaseException:  # or it would stay open as long as the error is held
         opened.close()
         raise
+
+
+def _knowing_nothing(node: Node) -> Node:
+    """Return a record whose texts are None where their masks say that there is nothing."""
+    for part in below([node]):
+        if isinstance(part, Stored) and isinstance(part.source, TextSource):
+            mask = part.mask
+            if isinstance(mask, Stored) and isinstance(mask.source, H5pySource):
+                part.source.mask = mask.source.array
+    return node
 
 
 def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.arrays import check_texts, ended_on_error
+from dataview.formats.arrays import check_texts, ended_on_error, without_none
 from dataview.formats.field_tree import (
     NAME,
     Leaf,
@@ -32,7 +32,6 @@ from dataview.formats.field_tree import (
 from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.plan.operations import is_present
 from dataview.sources import (
     Abandoned,
     header_bytes,
@@ -301,7 +300,7 @@ def _fill_hdf5(made: Mapping[str, Any], job: Job, check: Callable[[], None]) -> 
         noted = made[leaf.at].dtype
         if block.dtype.kind == "O":
             if leaf.at in masked:  # which says that there is nothing
-                block = np.where(is_present(block), block, "")
+                block = without_none(block)
             check_texts(block, f"field {leaf.name!r}" if leaf.name else "the view")
         made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
         check()
