@@ -212,9 +212,9 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
 
     def read_few(rows: Rows) -> Any:
         found = source.rows_at_hand(rows)
-        if found is None:
-            found = read_from(source, _index_in(source, source.shape, rows), {})
-        return found[()]
+        if found is not None:
+            return found[()]
+        return read_from(source, _index_in(source, source.shape, rows), {})[()]
 
     read = _shown(source, read_few)
     if source.together is None:
@@ -437,8 +437,7 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
 def _of_one_store(parts: Collection[Node]) -> Callable[[int], list[Any]] | None:
     """Return what takes a row of columns that one store reads together, None of other nodes."""
     sources = [part.source for part in parts if type(part) is Stored]
-    stores = {id(source.together) for source in sources}
-    if len(sources) < len(parts) or len(stores) > 1:
+    if len(sources) < len(parts) or len({id(source.together) for source in sources}) > 1:
         return None
     return functools.partial(sources[0].row_of, sources)
 
