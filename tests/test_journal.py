@@ -1169,6 +1169,36 @@ def test_enough_blocks_are_summed_to_know_a_file_by(tmp_path, monkeypatch):
     assert sorted(noted) == [*range(8), 8, 16]
 
 
+def test_a_kill_after_an_undo_for_which_the_disk_had_no_room_leaves_what_can_be_finished(tmp_path):
+    path = made(tmp_path)
+    write, keep, count = npy.NpySource.write, journal.Journal.keep, itertools.count()
+
+    def failing(self, index, value):
+        if next(count) < 2:
+            return write(self, index, value)
+        half = value.copy()
+        half[: len(half) // 2] = -1
+        write(self, index, half)
+        raise OSError("half of it")
+
+    def full(self, block, old, is_new=False):
+        if is_new:
+            raise OSError("no room for another slot")
+        return keep(self, block, old)
+
+    def work():
+        npy.NpySource.write, journal.Journal.keep = failing, full
+        with small(), pytest.raises(dv.PartialWriteError):
+            kills.shifted(dv.open(path, "r+"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert kills.in_child(work) == -signal.SIGKILL
+    with small(), pytest.warns(RuntimeWarning, match="was finished"):
+        dv.open(path)._close()
+    whole = kills.numbers()
+    assert np.array_equal(np.load(path), np.concatenate([whole[:1], whole[:-1]]))
+
+
 @pytest.mark.parametrize("rows", [slice(126, 128), [3, 127, 200]])  # a run, and a record
 def test_threads_take_turns_with_small_updates(rows, tmp_path, monkeypatch):
     d = dv.open(made(tmp_path), "r+")

@@ -291,9 +291,8 @@ class Guard:
         """Say that a block is about to hold its old values again, which are to stay."""
         if self.journal is None or block not in self.numbers:
             return
-        if self.journal.header.way == FINISH and self.needs_old(block):
-            if block in self.slots:
-                self.journal.clear(self.slots.pop(block))
+        is_noted = block in self.slots  # still: what is half written must not lose its old values
+        if self.journal.header.way == FINISH and self.needs_old(block) and not is_noted:
             self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
         self.journal.mark(self.numbers[block], TODO)
 
