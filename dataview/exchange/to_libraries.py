@@ -169,8 +169,9 @@ def dlpack(
 
 _NO_TENSOR = {
     **dict.fromkeys(
-        "OUST", "number them first, as d.x._codes() does, or leave them out: d._drop('x')"
+        "UST", "number them first, as d.x._codes() does, or leave them out: d._drop('x')"
     ),
+    "O": "make numbers of them first: d.x._codes() numbers texts, d.x._astype(float) converts",
     "M": "subtract a date and divide by a unit first: (dates - dates[0]) / np.timedelta64(1, 's')",
     "m": "divide by a unit first: view / np.timedelta64(1, 's')",
     "g": "torch and jax have no number as long; convert to float64 first",
