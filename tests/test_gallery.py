@@ -132,6 +132,20 @@ def test_images_of_several_sizes_are_drawn():
     assert dv.ragged([rows[0], rows[1][:, :3]])._show().looks[0].kind == "words"
 
 
+def test_one_picture_of_rows_is_drawn_as_an_image():
+    grey = np.arange(3 * 160.0).reshape(3, 16, 10)
+    d = dv.View(grey=grey)
+    for one, expected in [(d.grey[1], grey[1]), (d.grey._mean(0) / 2, grey.mean(0) / 2)]:
+        assert [look.kind for look in one._show().looks] == ["images"]
+        assert np.array_equal(one._show().looks[0].rows, expected[None, ..., None])
+    assert d.grey[:, 2]._show().looks[0].kind == "numbers"
+    sizes = dv.View(np.arange(9, 12))._map(lambda n: np.ones((int(n()), 20 - int(n()))))._probe()
+    (look,) = sizes[1]._show().looks
+    assert (look.kind, look.rows.shape) == ("images", (1, 10, 10, 1))
+    undeclared = dv.View(np.arange(9, 12))._map(lambda n: np.ones(int(n())))
+    assert undeclared[1]._show().looks[0].rows.shape == (10,)
+
+
 def test_grey_levels_are_seen_where_bytes_are_few():
     few = np.zeros((2, 8, 8), "u1")
     few[1, :4] = 16

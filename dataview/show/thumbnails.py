@@ -13,6 +13,7 @@ import numpy as np
 from dataview.plan.build import field
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
+from dataview.plan.walk import below
 from dataview.spaces import Conv2DSpace, holds_rows, in_usual_order, readable_space_of_rows
 
 SMALLEST = 8
@@ -60,14 +61,29 @@ def _of_several_sizes(rows: np.ndarray) -> np.ndarray | None:
 
 
 def is_one_image(data: Node) -> bool:
-    """Whether data are one image, not rows of them, as their space says or several channels do."""
+    """Whether data are one image, not rows of them.
+
+    Their space says it or several channels do, or they are of rows that are drawn as images.
+    """
     space, shape = readable_space_of_rows(data.meta), data.extents
     if shape is None or None in shape:
         return False
     if isinstance(space, Conv2DSpace):
         return holds_rows(space, shape) and not holds_rows(space, shape[1:])
     is_coloured = data.dtype == np.uint8 and len(shape) == 3 and shape[2] in (3, 4)
-    return is_coloured and _is_large(shape[:2])  # type: ignore[arg-type]
+    if is_coloured and _is_large(shape[:2]):  # type: ignore[arg-type]
+        return True
+    return may_be_image(data) and any(
+        isinstance(part, Node) and (part.extents or ())[1:] == shape for part in below([data])
+    )
+
+
+def may_be_image(data: Node) -> bool:
+    """Whether data would be drawn as an image if they were a row."""
+    if data.shape is None or data.dtype is None or len(data.shape) not in (2, 3):
+        return False
+    row = np.broadcast_to(np.zeros((), data.dtype), (1, *data.shape))
+    return as_images(row, data.meta) is not None
 
 
 def has_images_of_several_sizes(data: Node) -> bool:

@@ -22,6 +22,7 @@ from dataview.view.face import (
     like,
     node_of,
     seen,
+    viewed,
 )
 
 ROWS_SHOWN, ROWS_PLOTTED, DRAWN_BYTES = 100, 10_000, 1 << 26
@@ -184,6 +185,8 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
     whole = node_of(view)
     if whole.extents == ():
         return freeze(whole)
+    if isinstance(whole, samples.NumberedSamples) and whole.count is None:
+        return _sample_of_unknown_shape(whole, n, most)
     size, length = nbytes_of(whole), samples.length_of(whole)
     if size and size <= DRAWN_BYTES and show.is_one_image(whole):
         return freeze(node_of(cast(Any, view)[None]))
@@ -192,6 +195,14 @@ def _first(view: BaseView, n: int | None, most: int) -> Node:
     elif show.has_images_of_several_sizes(whole):
         most = min(most, IMAGES_DRAWN)
     return freeze(node_of(cast(Any, view)[: most if n is None else _count(n)]))
+
+
+def _sample_of_unknown_shape(sample: Node, n: int | None, most: int) -> Node:
+    """Return the same of one sample, whose shape is known when it is read."""
+    found = freeze(sample)
+    if show.has_images_of_several_sizes(sample) and show.may_be_image(found):
+        return freeze(node_of(viewed(found)[None]))
+    return _first(viewed(found), n, most)
 
 
 def _looked_at(view: BaseView) -> Node:
