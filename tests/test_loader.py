@@ -862,6 +862,8 @@ def test_fields_with_samplers_of_their_own():
         d._loader(2, {"y": "linear", "x": [0, 1]})
     with pytest.raises(AttributeError, match="no field 'z'"):
         d._loader(2, {"z": "linear"})
+    with pytest.raises(AttributeError, match=r"no field 'z' in .*read, before transform="):
+        d._loader(2, fields=("z",), transform=lambda batch: {"z": batch["x"]})
 
 
 def test_a_secondary_field_that_fails_is_none_for_the_transform():

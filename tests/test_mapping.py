@@ -511,6 +511,16 @@ def test_results_are_checked(d, options, result, error, words):
         m()
 
 
+def test_texts_longer_than_those_that_were_probed_are_told_with_the_dtype_to_declare():
+    texts = ["ab"] * 1000
+    texts[10] = "abcd"
+    rows = dv.View(text=texts)
+    with pytest.raises(TypeError, match=r"read were <U2; dtype=\{'w': 'T'\} of the map declares"):
+        rows._map(lambda row: {"w": row.text()})._probe().w()
+    wide = rows._map(lambda row: {"w": row.text()}, dtype={"w": "T"})._probe()
+    assert wide.w[9:11]().tolist() == ["ab", "abcd"]
+
+
 def test_samples_are_alike(d):
     ragged = d._map(lambda s: np.zeros(s.row()))
     assert [len(s()) for s in ragged[:3]] == [0, 1, 2]

@@ -44,7 +44,7 @@ _SIDES = ("left", "right")
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """How samples of different shapes become one array.
+    """How samples of different shapes become one array; `_pad(value, to=)` has one fixed length.
 
     `axis` is the axis of a sample that may differ (several in a tuple, None for all).  `side` is
     where the padding goes.  The padded length is a multiple of `multiple`.  `length` and `mask` ask

@@ -113,4 +113,16 @@ def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
     except (TypeError, BufferError) as error:
         where = f"field {path!r}: " if path else ""
         dtype = getattr(batch, "dtype", type(batch).__name__)
-        raise TypeError(f"{where}{dtype} cannot go to the device: {error}") from error
+        raise TypeError(
+            f"{where}{dtype} cannot go to the device: {_remedy(batch, error)}"
+        ) from error
+
+
+def _remedy(batch: Any, error: Exception) -> str:
+    """Return what to do about a part that no device takes."""
+    if getattr(batch, "dtype", np.dtype(object)).kind not in "OSTU":
+        return str(error)
+    return (
+        "devices hold numbers; make numbers of texts by _codes(), as in "
+        "d._set_field('name', d.name._codes()), or leave the field out by fields="
+    )

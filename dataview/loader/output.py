@@ -162,7 +162,8 @@ def _part(node: Node, name: Any) -> Node:
     if isinstance(node, Stream) and not known:
         return node
     reason = None if known else "is unknown until a sample has been read; call _probe()"
-    raise unknown_field(name, node.fields, "the view that is loaded", reason)
+    told = "the view that is loaded (fields= names what is read, before transform=)"
+    raise unknown_field(name, node.fields, told, reason)
 
 
 def _in_form(form: Any, batch: Any) -> Any:

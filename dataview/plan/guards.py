@@ -139,7 +139,7 @@ def is_broadcast_to(shape: Shape, whole: Shape) -> bool:
 def no_key(why: str) -> Exception:
     """Return the error for a key that ragged rows do not take."""
     return IndexError(
-        f"{why}, and this view is ragged; take a row first, as in view[0][:2], or make rows of "
+        f"{why}; take a row first, as in view[0][:2], or make rows of "
         f"one length: _pad(value) fills them up, _windows(size, step) cuts a long row, "
         "_map(function) does anything row by row"
     )

@@ -19,7 +19,10 @@ from dataview.samplers.simple import Sized, Slices
 
 def _checked_lengths(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"lengths are numbers; got {values.dtype}")
+        raise TypeError(
+            f"lengths are numbers; got {values.dtype}; those of texts or ragged rows are "
+            "by=d.name._lengths()"
+        )
     wrong = np.flatnonzero(~(values >= 0))
     if len(wrong):
         raise ValueError(f"row {wrong[0]} has the length {values[wrong[0]]}; give lengths from 0")

@@ -281,7 +281,7 @@ class RowFunctions(Part):
             shape = found.shape if self.batch is None else found.shape[1:]
             if like.shape is not None and shape != like.shape:
                 raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}")
-            return found if like.dtype is None else _cast(found, like)
+            return found if like.dtype is None else _cast(found, like, path)
         except Exception as error:
             where = self._where(self.functions[-1], numbers)
             where += f", field {'.'.join(path)!r}" if path else ""
@@ -431,7 +431,7 @@ def _origin(like: ArraySpec) -> str:
     return "the first ones read were" if like.exact else "declared is"
 
 
-def _cast(found: np.ndarray, like: ArraySpec) -> np.ndarray:
+def _cast(found: np.ndarray, like: ArraySpec, path: Path) -> np.ndarray:
     assert like.dtype is not None
     if not like.exact:
         # One number has a kind and no size, as Python's have.
@@ -439,10 +439,20 @@ def _cast(found: np.ndarray, like: ArraySpec) -> np.ndarray:
         return cast(found.item() if alone else found, like.dtype)
     if not holds(like.dtype, found.dtype):
         raise TypeError(
-            f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}; shape=, dtype= of the map "
-            "declare another one"
+            f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}; "
+            + _declaring(like.dtype, found.dtype, path)
         )
     return found
+
+
+def _declaring(known: np.dtype[Any], given: np.dtype[Any], path: Path) -> str:
+    """Return how a map declares a dtype that holds both."""
+    if known.kind == given.kind == "U":
+        wide = repr("T")
+        for name in reversed(path):
+            wide = f"{{{name!r}: {wide}}}"
+        return f"dtype={wide} of the map declares texts of any length"
+    return "shape=, dtype= of the map declare another one"
 
 
 def _place(path: Path) -> str:
