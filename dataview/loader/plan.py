@@ -74,9 +74,7 @@ def plan_for(
     own = options.collate, options.pad, options.on_error, options.seed
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
     hidden = frozenset(maskless)
-    assembly = Assembly(
-        parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta
-    )
+    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta)
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
     fingerprint = {

@@ -186,9 +186,7 @@ class Ragged(Sampled):
             return row if not rest else _keyed(row, tuple(rest))
         ragged, behind = rest[: len(self.layout.axes)], rest[len(self.layout.axes) :]
         if any(not is_whole(entry) for entry in ragged):
-            raise no_key(
-                f"the rows differ in length here, so the key {key_text(key)} is not possible"
-            )
+            raise no_key(f"the rows differ in length, so the key {key_text(key)} is not possible")
         rows = cast(Ragged, self.part(parse(first, (self.count,))))
         if all(map(is_whole, behind)):
             return rows

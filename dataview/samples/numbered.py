@@ -248,7 +248,7 @@ class RaggedSamples(NumberedSamples):
             return None
         if all(entry is Ellipsis or is_whole(entry) for entry in entries[1:]):
             return self.part(parse(entries[0], (self.count or 0,)))
-        raise no_key(f"the rows differ in length here, so the key {key_text(key)} is not possible")
+        raise no_key(f"the rows differ in length, so the key {key_text(key)} is not possible")
 
     def sample(self, number: int) -> Node:
         """Return the member of one sample; an error names it."""

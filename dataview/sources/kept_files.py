@@ -105,7 +105,10 @@ class OpenFile:
             return all(map(self.read, found[:, None], places.tolist()))
         pages = self.pages  # it stays as long as it is copied
         if pages is not None:
-            return _copied(found, places + self.address)
+            is_there = _copied(found, places + self.address)
+            if not is_there:  # as where such calls are forbidden: others take less then
+                self.pages = None
+            return is_there
         return self.is_settled and self._read_apart(found, places)
 
     def _read_apart(self, found: np.ndarray, places: np.ndarray) -> bool:
