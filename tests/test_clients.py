@@ -403,6 +403,19 @@ def test_torch_takes_a_view(x, file):
     assert torch.nn.functional.mse_loss(torch.tensor(x), torch.as_tensor(dv.View(x))) == 0
 
 
+def test_tensors_of_a_column_with_gaps_tell_that_they_have_none():
+    import jax.numpy
+    import pyarrow as pa
+
+    d = dv.View(pa.table({"age": [30, None, 50], "x": [1.5, None, 2.5]}))
+    for take in [dv.View._to_torch, jax.numpy.asarray]:
+        with pytest.warns(RuntimeWarning, match="knows no gaps: .*_dropna.*_fillna"):
+            take(d.age + 0)
+        take(d.x)  # whose NaN tells of itself
+        take(d.age._fillna(7))
+    assert set(d._to_torch()) == {"age", "x", "age_mask", "x_mask"}
+
+
 def test_tensors_share_memory_that_can_be_written_and_no_other(x, file):
     import torch
 

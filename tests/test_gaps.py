@@ -1252,6 +1252,7 @@ def test_who_takes_an_array_of_a_column_with_gaps_is_told_of_them():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isnan(np.asarray(d.x)[1])  # which tells of itself
+        assert np.isnan(np.diff(d.x)).all() and np.isnan(np.cumsum(d.x)[2])
         assert np.asarray(d.age[[0, 2]]).tolist() == [30, 50]
         assert np.asarray(d.age._fillna(7)).tolist() == [30, 7, 50]
         assert np.asarray(d.n).tolist() == [1, 2, 3]

@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 from dataview import exchange, formats, samples
 from dataview.compute import evaluate
 from dataview.errors import warn
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.view.face import (
     BaseView,
@@ -55,6 +56,13 @@ def protocol(view: Any, name: str) -> Any:
         return {"shape": view._shape, "dtype": view._dtype, "ndim": view._ndim}[name]()
     except ValueError as error:  # hasattr then returns False
         raise AttributeError(str(error)) from None
+
+
+def _tell_gaps(view: BaseView, taker: str) -> None:
+    """Warn of gaps that a library is not told; a record has the masks beside its columns."""
+    node = node_of(view)
+    if node.has_gaps and not isinstance(node, Record):
+        warn_if_untold(view, evaluate(node), taker)
 
 
 def _become(view: BaseView, node: Node) -> None:
@@ -177,6 +185,7 @@ class LibraryVerbs(BaseView):
 
         A tensor shares memory that can be written, unless `copy=True`; otherwise it has a copy.
         """
+        _tell_gaps(self, "a tensor")
         return exchange.to_torch(samples.with_lengths(node_of(self)), device, copy)
 
     def _to_pandas(self) -> Any:
@@ -205,10 +214,8 @@ class LibraryVerbs(BaseView):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        node = node_of(self)
-        if node.has_gaps:
-            warn_if_untold(self, evaluate(node), "a tensor")
-        return exchange.dlpack(node, stream, max_version, dl_device, copy)
+        _tell_gaps(self, "a tensor")
+        return exchange.dlpack(node_of(self), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return exchange.DEVICE
@@ -223,6 +230,7 @@ class LibraryVerbs(BaseView):
         return exchange.arrow_array(node_of(self), type)
 
     def __jax_array__(self) -> Any:
+        _tell_gaps(self, "an array of jax")
         return exchange.to_jax(node_of(self))
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
