@@ -479,7 +479,7 @@ def asked(monkeypatch):
 
 
 # What h5py remembers of a file that is only read costs little; else it asks HDF5 each time.
-@pytest.mark.parametrize(("mode", "each"), [("r", ["shape", "[]"]), ("r+", [])])
+@pytest.mark.parametrize(("mode", "each"), [("r", ["[]"]), ("r+", [])])
 def test_a_batch_asks_h5py_for_little(x, tmp_path, asked, mode, each):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=x, chunks=(2, 2))

@@ -128,6 +128,8 @@ class Guard:
         if len(self.numbers) < 2 or self.recorded or self.work.order or self._is_copied(block):
             return  # blocks that have an order may have places in common
         part = block.of(self.work.changes)
+        if part.source.chunk_shape:  # a chunk may be long to unpack, and is read once
+            return
         if (nbytes_of(part.target) or 0) <= MOST_SUMMED:
             journal.note(self.numbers[block], np.asarray(part.source.read(part.where, {})))
             journal.mark(self.numbers[block], UNTOUCHED)
