@@ -104,6 +104,7 @@ def views():
         "declared_stream": dv.View(numbers, _fields=((3,), float)),
         "declared_function": dv.View(np.sqrt, _length=5, _fields=float),
         "sliced": stream[1:],
+        "described_stream": stream._with_meta(unit="cm")._map(row_sum),
         "mapped_stream": stream._map(row_sum),
         "filtered": d._filter(lambda row: row[0]() > 2),
         "pooled": stream._shuffled(0, pool=2),

@@ -69,9 +69,7 @@ def noted_as(node: Node, stream: Any) -> Node:
 
 def _notes_of(stream: Any) -> _Notes | None:
     """Return what metadata a stream has that its samples do not bring, None if there are none."""
-    sample = getattr(
-        stream, "sample", None
-    )  # of data that took the place of a stream there is none
+    sample = getattr(stream, "sample", None)  # there is none of data in the place of a stream
     brought = NO_META if sample is None else sample.meta
     added = {} if stream.meta is brought else stream.meta
     own = {n: value for n, value in added.items() if brought.get(n, brought) is not value}
