@@ -263,7 +263,7 @@ MISTAKES = [
     ("x += 'a'", "add takes no float64 and <U1 | d._astype(float)", "x += 1"),
     ("d += r", "add takes one array, not a record | 'petal', 'label', 'n'", "d.petal += r.petal[:, None]"),
     ("days - '2001-01-01'", "subtract takes no datetime64[D] and <U10 | np.datetime64(", "days - np.datetime64('2001-01-01')"),
-    ("days == 'monday'", "'monday' is no date (ISO 8601 | '2026-11-22'", "days == '2001-02-03'"),
+    ("days == 'monday'", "'monday' is no date (it is not written as in ISO 8601 | '2026-11-22'", "days == '2001-02-03'"),
     ("days._mean()", "dates (datetime64[D]) | (d - d._min())._mean() + d._min()", "((days - days._min())._mean() + days._min())()"),
     ("d['petal':'target']", "make no slice | d['a', 'b']", "d['petal', 'target']"),
     ("r[0][0]", "one sample, without rows | d['petal']", "r[0]['petal']"),

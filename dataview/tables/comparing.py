@@ -209,7 +209,7 @@ def _of_text(text: str) -> np.datetime64:
     written = _WRITTEN.fullmatch(text.strip())
     try:
         if written is None or (written[2] and ":" not in written[1]):
-            raise ValueError("ISO 8601 writes dates in another way")
+            raise ValueError("it is not written as in ISO 8601")
         found = np.datetime64(written[1])
     except ValueError as error:
         raise ValueError(
