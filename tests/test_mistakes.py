@@ -409,7 +409,7 @@ NEEDED = {
     "requires_grad": "torch",
     "cpu": "", "to": "torch", "to_device": "torch", "to_tensor": "torch", "as_tensor": "torch",
     "to_arrow": "pyarrow",
-    "to_dataframe": "pandas",
+    "to_dataframe": "pandas", "bfill": "pandas", "ffill": "pandas", "interpolate": "pandas",
     "to_polars": "polars",
 }  # fmt: skip
 """By a name, the library that the advice for it needs; these are tested as clients are."""

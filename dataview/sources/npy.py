@@ -123,13 +123,13 @@ class NpyFile:
         self.check()
         return io.FileIO(self.path, mode)
 
-    def note(self, file: io.FileIO, found: np.ndarray, in_a_run: bool) -> None:
+    def note(self, file: io.FileIO, found: np.ndarray, in_a_run: bool, may_map: bool) -> None:
         """Note what was read by position: a file that is read often stays open."""
         if found.nbytes <= sizes.file_bytes:
             kept = self.opening.kept.get(self.path)
             if kept is None:
                 kept = self.opening.kept.setdefault(self.path, KeptFile())
-            kept.note(file, found.nbytes, 1 if in_a_run else len(found))
+            kept.note(file, found.nbytes, 1 if in_a_run else len(found), may_map)
 
     def held(self) -> OpenFile | None:
         """Return the file if it stays open, and passes the check."""
@@ -225,7 +225,8 @@ class NpySource(Source):
                 else:
                     file_rows.read(file, self.block, inside, found, self.writable)
             if reused is None and self._has_rows:
-                self.file.note(file, found, run is not None)
+                # What is updated in blocks takes little memory, and a map would add to it.
+                self.file.note(file, found, run is not None, not self.writable)
         return found
 
     @property
