@@ -446,7 +446,7 @@ class View(
         node = node_of(self)
         if isinstance(node, Sampled) and not node.shape:
             return map(samples.RowViews(viewed), samples.arriving(node))
-        wanted = lengths.unpacked_into(sys._getframe(1)) if node.fields.named else None
+        wanted = lengths.unpacked_into(sys._getframe(1))
         parts = map(self.__getitem__, range(lengths.iterable(node, wanted)))
         keep = samples.keeper(node)
         if keep is None:
