@@ -833,8 +833,9 @@ def test_texts_that_are_missing_are_saved_with_their_mask(tmp_path):
     d = in_table(tmp_path, ".csv", {"city": ["Rome", None, ""], "n": [1, 2, 3]})
     d._save(tmp_path / "t.h5")
     found = dv.open(tmp_path / "t.h5")
-    assert found.city().tolist() == ["Rome", "", ""]
+    assert found.city().tolist() == ["Rome", None, ""]
     assert found.city_mask().tolist() == [True, False, True]
+    assert found == d
     with pytest.raises(TypeError, match=r"has None, .*_fillna\(''\) gives one"):
         d.city._save(tmp_path / "u.h5")
 
