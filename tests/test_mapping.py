@@ -174,6 +174,16 @@ def test_declared_fields(d, function):
     assert_same((known.b[5] + known.a[5])(), d.y()[5] + d.x()[5])
 
 
+def test_lengths_that_differ_may_be_declared_without_a_dtype():
+    made = dv.View(lambda n: np.full((n + 2, 3), n), _length=3)._map(
+        lambda row: row(), shape=(None, 3)
+    )
+    assert [row().shape for row in made] == [(2, 3), (3, 3), (4, 3)]
+    assert made[1]().tolist() == [[1] * 3] * 3
+    with pytest.raises(ValueError, match=r"the shape is \(3, 3\); declared is \(None, 2\)"):
+        dv.View(np.zeros((2, 3, 3)))._map(lambda row: row(), shape=(None, 2))[1]()
+
+
 def test_some_fields_may_be_declared_further_than_others(d):
     m = d._map(both, fields={"a": None, "b": ("c", "n")}, shape={"a": ()}, dtype={"a": "f4"})
     assert m.a._dtype() == np.float32 and m.b.c._dtype() is None

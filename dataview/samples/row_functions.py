@@ -43,7 +43,7 @@ from dataview.samples.numbered import (
     stack,
     stack_nodes,
 )
-from dataview.samples.ragged import AnyLength
+from dataview.samples.ragged import AnyLength, has_extents
 from dataview.samples.random_numbers import RandomKeys
 from dataview.sources import Made, Memo, holds, made_so_far, making
 
@@ -279,7 +279,7 @@ class RowFunctions(Part):
         try:
             found = result.value(path, like)
             shape = found.shape if self.batch is None else found.shape[1:]
-            if like.shape is not None and shape != like.shape:
+            if like.shape is not None and not has_extents(shape, like.shape):
                 raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}")
             return found if like.dtype is None else _cast(found, like, path)
         except Exception as error:
