@@ -31,9 +31,9 @@ from dataview.write.journal import (
     FINISH,
     MOST_SUMMED,
     START,
-    TODO,
     UNDO,
     UNTOUCHED,
+    WAITING,
     Journal,
     is_summed,
 )
@@ -262,7 +262,7 @@ class Guard:
         if self.journal is None or block not in self.numbers or block in self.recorded:
             return
         if self.numbers[block] == len(self.numbers) - 1:
-            self.journal.mark(self.numbers[block], TODO)  # it may have been untouched
+            self.journal.mark(self.numbers[block], WAITING)  # it may have been untouched
         if old is None or not self.needs_old(block):
             return
         if block in self.slots:  # a try before failed, and others may have written there since
@@ -296,7 +296,7 @@ class Guard:
         is_noted = block in self.slots  # still: what is half written must not lose its old values
         if self.journal.header.way == FINISH and self.needs_old(block) and not is_noted:
             self.slots[block] = self.journal.keep(self.numbers[block], old, is_new=True)
-        self.journal.mark(self.numbers[block], TODO)
+        self.journal.mark(self.numbers[block], WAITING)
 
     def left(self, is_begun: bool) -> str:
         """Say what the next opening of the file does, if some block is done or none is."""

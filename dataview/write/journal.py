@@ -36,7 +36,7 @@ _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
 _SUM = struct.Struct("<I")
 _BLOCK_SUM = struct.Struct("<Q")
 
-TODO, DONE, UNTOUCHED = range(3)
+WAITING, DONE, UNTOUCHED = range(3)
 """What marks say of blocks; of one that is untouched there is the sum of what it held before."""
 
 START = 64
@@ -413,7 +413,7 @@ class FoundJournal(Journal):
     def marks(self) -> bytes:
         """Return the mark of each block."""
         marks = pread(self.handle, self.header.blocks, self.header.marks)
-        if len(marks) != self.header.blocks or set(marks) - {TODO, DONE, UNTOUCHED}:
+        if len(marks) != self.header.blocks or set(marks) - {WAITING, DONE, UNTOUCHED}:
             raise DamagedJournal(f"the journal {self.path} is damaged: its marks cannot be read")
         return marks
 

@@ -33,7 +33,7 @@ from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
     PUT_BACK,
-    TODO,
+    WAITING,
     DamagedJournal,
     FoundJournal,
     is_running_here,
@@ -439,7 +439,7 @@ def _put_back(journal: FoundJournal, update: Update, entries: Sequence[tuple[int
         part = update.blocks[number].of(update.changes)
         raw = journal.entry(slot).data
         old = np.frombuffer(raw, known_dtype(part.target)).reshape(known_shape(part.target))
-        journal.mark(number, TODO)
+        journal.mark(number, WAITING)
         part.source.write(part.where, old)
         part.source.settle()
         if journal.syncs:
