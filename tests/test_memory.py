@@ -248,3 +248,37 @@ def test_a_file_of_four_gigabytes_takes_little_memory(tmp_path):
     path = file_of(tmp_path, 4096)
     for work in [*WORKS.values(), DESCRIBED["one field"]]:
         assert peak(path, 300, work) < 200
+
+
+LIMITED = """
+import resource
+import numpy as np
+import dataview as dv
+
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))  # an eighth is 128 MB
+
+
+def raised(rows):
+    if rows[-1] == 1:
+        raise ValueError("a broken row")
+    return rows + 1
+
+
+for megabytes in 100, 150:
+    a, b = np.zeros((2, megabytes << 17), "f8")
+    b[-1] = 1
+    value = dv.View(b)._map_batches(raised, shape=(), dtype=float, batch_size=1 << 16)
+    try:
+        dv.View(a)[...] = value
+    except ValueError as error:
+        print(error, a.any())
+    except dv.PartialWriteError as error:
+        print(error, a[0])
+"""
+
+
+def test_less_is_kept_to_undo_a_write_where_memory_is_limited():
+    first, second = printed("-c", LIMITED).splitlines()
+    assert "a broken row" in first and first.endswith("False")
+    assert "the old values were more than 128 MB, too many to keep" in second
+    assert second.endswith("1.0")

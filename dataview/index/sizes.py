@@ -8,7 +8,15 @@ that uses it.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
+
+if sys.platform != "win32":
+    import resource
+
+
+KEPT_PART = 8
+"""A write keeps no more than this part of the memory that a process may have."""
 
 
 class Sizes:
@@ -59,6 +67,23 @@ class Sizes:
     copied_bytes = 64 << 20
     # The old values that a write keeps in memory, so that it can be undone.
     undo_bytes = 256 << 20
+
+    def can_keep(self, nbytes: int) -> bool:
+        """Whether a write may keep so many bytes in memory.
+
+        >>> sizes.can_keep(1 << 20), sizes.can_keep(1 << 40)
+        (True, False)
+        """
+        return nbytes <= self.block_bytes <= self.undo_bytes or nbytes <= self.kept_bytes()
+
+    def kept_bytes(self) -> int:
+        """Return how much a write may keep: less where the memory of a process is limited."""
+        if sys.platform == "win32":
+            return self.undo_bytes
+        kinds = resource.RLIMIT_AS, resource.RLIMIT_DATA
+        limits = [resource.getrlimit(kind)[0] for kind in kinds]
+        parts = [limit // KEPT_PART for limit in limits if limit != resource.RLIM_INFINITY]
+        return min([self.undo_bytes, *parts])
 
     @contextlib.contextmanager
     def set(self, **sizes: int) -> Iterator[None]:

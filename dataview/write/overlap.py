@@ -223,7 +223,7 @@ def _is_same(place: Place, change: Change) -> bool:
 def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
     """Return the data of a node as a source of their own: on disk if they are large."""
     size = nbytes_of(node) or 0
-    if size <= sizes.undo_bytes or known_dtype(node).hasobject:
+    if sizes.can_keep(size) or known_dtype(node).hasobject:
         return ArraySource(np.array(evaluate(node)))
     beside = change.source.path or os.path.join(tempfile.gettempdir(), "dataview-overlap.npy")
     blocks = (np.asarray(evaluate(node, index)) for index in row_blocks(node))

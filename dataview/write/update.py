@@ -82,7 +82,7 @@ class Update:
         self.is_request = not self.in_order and have_makers_in_common(values)
         most = rows_of_request(values) if self.is_request else None
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
-        self.keep = size <= sizes.undo_bytes
+        self.keep = sizes.can_keep(size)
         self.same = [reads_as_written(change) for change in self.changes]
         self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
         self.grids = grids_of_blocks(self.changes, most) if grids is None else list(grids)
@@ -342,9 +342,8 @@ class Update:
         if failure is not None:
             why = f", and so did its undo ({failure!r})"
         else:
-            why = (
-                f", and the old values were more than {sizes.undo_bytes >> 20} MB, too many to keep"
-            )
+            most = sizes.kept_bytes() >> 20
+            why = f", and the old values were more than {most} MB, too many to keep"
         changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
         left = "" if self.guard is None else self.guard.left(bool(self.done))
