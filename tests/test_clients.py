@@ -281,10 +281,11 @@ def test_a_dataset_goes_there_and_back(x):
     assert d._fields() == ("a", "b", "time")
     assert len(d) == 6
     assert_same(d[2].a(), x[2])
-    back = d._to_xarray(dims=("time",))
-    assert back.a.dims == ("time", "a_dim_0")
-    assert back.a.attrs == {"unit": "K"}
-    assert_same(back.b.to_numpy(), x[:, 0])
+    xr.testing.assert_identical(d._to_xarray(), data.drop_vars("place"))
+    assert d._to_xarray(dims=("day",)).a.dims == ("day", "place")
+    back = dv.zip(a=d.a, b=d.a[:, :1])._to_xarray()
+    assert (back.a.dims, back.b.dims) == (("time", "place"), ("time", "b_dim_0"))
+    assert_same(back.b.to_numpy(), x[:, :1])
     with pytest.raises(ValueError, match="share 1"):
         d._to_xarray(dims=("time", "place"))
 

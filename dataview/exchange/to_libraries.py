@@ -367,20 +367,45 @@ def to_xarray(node: Node, dims: Sequence[str] | None) -> Any:
             dims = known
         return xarray.DataArray(data, dims=dims, attrs=attributes)
     rank = node.rank if isinstance(node, Record) else len(node.shape or (0,))
-    shared = [f"dim_{axis}" for axis in range(rank)] if dims is None else list(dims)
-    if len(shared) != rank:
-        raise ValueError(f"the fields share {rank} axes; dims= names {len(shared)}")
+    if dims is not None and len(dims) != rank:
+        raise ValueError(f"the fields share {rank} axes; dims= names {len(dims)}")
     parts = {name: field(node, name) for name in node.fields}
     for name, part in parts.items():
         if _has_parts(part):
             raise TypeError(f"the variables of a Dataset are arrays; {name!r} is a record")
-    variables: dict[str, Any] = {}
-    for (name, part), data in zip(parts.items(), evaluate_all([*parts.values()]), strict=True):
-        own = [f"{name}_dim_{axis}" for axis in range(data.ndim - rank)]
-        meta = {key: value for key, value in part.meta.items() if key != "dims"}
-        variables[name] = (shared + own, data, meta)
-    meta = {key: value for key, value in node.meta.items() if key != "dims"}
-    return xarray.Dataset(variables, attrs=meta)
+    arrays = dict(zip(parts, evaluate_all([*parts.values()]), strict=True))
+    axes = _names_of_axes(parts, arrays, rank, dims)
+    variables = {
+        name: (axes[name], data, _without_dims(parts[name])) for name, data in arrays.items()
+    }
+    return xarray.Dataset(variables, attrs=_without_dims(node))
+
+
+def _names_of_axes(
+    parts: Mapping[str, Node],
+    arrays: Mapping[str, np.ndarray],
+    rank: int,
+    dims: Sequence[str] | None,
+) -> dict[str, list[str]]:
+    """Return the names of each array's axes, as far as metadata have them; the first are shared."""
+    told = {name: list(part.meta.get("dims") or ()) for name, part in parts.items()}
+    known = {name: told[name] for name, data in arrays.items() if len(told[name]) == data.ndim}
+    shared = [f"dim_{axis}" for axis in range(rank)] if dims is None else list(dims)
+    if dims is None and known:
+        shared = next(iter(known.values()))[:rank]
+    lengths: dict[str, int] = dict.fromkeys(shared, -1)  # a name is one axis of one length
+    found: dict[str, list[str]] = {}
+    for name, data in arrays.items():
+        own = known.get(name, [])[rank:]
+        pairs = zip(own, data.shape[rank:], strict=False)
+        if not all(lengths.setdefault(axis, length) == length for axis, length in pairs) or not own:
+            own = [f"{name}_dim_{axis}" for axis in range(data.ndim - rank)]
+        found[name] = shared + own
+    return found
+
+
+def _without_dims(node: Node) -> dict[str, Any]:
+    return {key: value for key, value in node.meta.items() if key != "dims"}
 
 
 class Blocks:

@@ -197,7 +197,11 @@ class LibraryVerbs(BaseView):
         return exchange.to_pandas(node_of(self))
 
     def _to_xarray(self, dims: Sequence[str] | None = None) -> Any:
-        """Return the data as an xarray DataArray, a record as a Dataset; `dims` names the axes."""
+        """Return the data as an xarray DataArray, a record as a Dataset.
+
+        `dims` names the axes, of a record those that its fields share; otherwise the metadata
+        ``dims`` do, which views of xarray's data have.
+        """
         return exchange.to_xarray(node_of(self), dims)
 
     def _to_dask(self, chunks: Any = None) -> Any:
