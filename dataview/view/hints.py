@@ -64,7 +64,7 @@ _INSTEAD = {
     "d._freeze()": "persist snapshot",
     "d._get((space, name))": "data_specs get_data_specs get_topological_view",
     "d._group(by=['x', 'y'])": "crosstab pivot pivot_table",
-    "d._group(by={'month': d.time._astype('M8[M]')})": "resample",
+    "d._group(by={'month': d.x._astype('M8[M]')})": "resample",
     "d._group(by=name)": "agg aggregate group_by groupby",
     "d._head()": "display glimpse preview",
     "d._isna()": "is_null isnull",
