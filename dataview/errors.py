@@ -245,13 +245,16 @@ def _misfit(function: Any, given: Any, named: Mapping[str, Any], usage: str, ins
     listing = re.sub(r"<class '(\w+)'>", r"\1", listing)
     if shown and shown[0].name == "by" and len(given) > 2 and {*map(type, given[1:])} == {str}:
         listing = f"by={[*given[1:]]}"
+    if not usage and not parameters and {*map(type, given[1:])} == {str}:  # names of fields
+        usage = ", ".join(f"d.{name}.{title}()" for name in given[1:])
     usage = usage or f"{title}({listing})"
     known = [one.name for one in parameters]
     wrong = next((name for name in named if name not in known), None)
     if wrong is not None:
         why = f" has no argument {wrong!r}"
-        if advice := instead(title, wrong, known) if instead else "":
-            return f"{title}{why}; write {advice}. Its form is {usage}"
+    if advice := instead(title, wrong or "", known) if instead else "":
+        return f"{title}{why.rstrip(';')}; write {advice}. Its form is {usage}"
+    if wrong is not None:
         why = _ended(f"{why}{hint(wrong, known)}", ";")
     return f"{title}{why} {'W' if why.endswith('?') else 'w'}rite {usage}"
 
@@ -267,16 +270,6 @@ def hint(name: str, known: Iterable[str], least: float = NEAR) -> str:
     names = {one.casefold(): one for one in known}
     close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=least)
     return f"; did you mean {names[close[0]]!r}?" if close else ""
-
-
-def shape_text(lengths: Iterable[int | None]) -> str:
-    """Return a shape for a message, with ? for each length that is unknown.
-
-    >>> shape_text((None, 3)), shape_text((4,))
-    ('(?, 3)', '(4,)')
-    """
-    words = ["?" if length is None else str(length) for length in lengths]
-    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
 
 
 def bind_text(names: Iterable[str]) -> str:

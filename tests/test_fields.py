@@ -991,3 +991,30 @@ def test_a_part_that_a_key_has_made_takes_new_fields_by_name():
         part.z = part.x * 2
     part._set_field("z", part.x * 2)
     assert part.z().tolist() == [4.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[(1, "a"), (2, "b")], [{"n": 1}, {"n": 2}], {"n": [1, 2]}, np.arange(2), ["a", "b"]],
+)
+def test_a_field_beside_others_is_what_it_is_beside_none(given):
+    alone = dv.View(x=[1, 2], f=given)
+    beside = dv.View(dv.View(x=[1, 2]), f=given)
+    added = dv.View(x=[1, 2])
+    added._set_field("f", given)
+    assert repr(beside) == repr(alone) == repr(added)
+    assert_same(beside(), alone())
+
+
+def test_rows_without_end_are_told_as_such():
+    endless = dv.View(np.arange(3))._repeat()
+    for wrong in (
+        lambda: endless + np.zeros(4),
+        lambda: endless @ np.zeros(3),
+        lambda: endless._width(),
+        lambda: np.broadcast_to(endless, (3,)),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"\(endless,\)"):
+            wrong()
+    with pytest.raises(IndexError, match="axis 0 of the view has no end"):
+        endless[np.ones(3, bool)]

@@ -155,6 +155,20 @@ def test_grey_levels_are_seen_where_bytes_are_few():
     assert pixels_of(np.full((8, 8, 1), 100, "u1"), 8).max() == 100
 
 
+def test_the_parts_of_a_range_are_those_of_numpy():
+    ascending = np.arange(11) / 10
+    v = dv.View(ascending)
+    assert "0.0 ▅▅█▁▅█▅▁▅█ 1.0" in str(v._show())
+    assert "▅▅█▁▅█▅▁▅█" in str(v._describe())
+    assert np.histogram(ascending, 10)[0].tolist() == [1, 1, 2, 0, 1, 2, 1, 0, 1, 2]
+
+
+def test_a_range_that_is_no_number_has_no_histogram():
+    shown = dv.View([-1e308, 0.0, 1e308])._show()
+    assert "-1e+308 … 1e+308" in str(shown)
+    assert "1e+308" in shown._repr_html_()
+
+
 def test_a_field_is_named():
     d = dv.View(age=[1.5, 2, 4])
     assert "age: numbers" in repr(d.age._show())

@@ -148,9 +148,9 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _dtype(text: str) -> str:
+def _dtype(text: str) -> np.dtype[Any]:
     try:
-        return np.dtype(text).str
+        return np.dtype(text)
     except TypeError:
         raise argparse.ArgumentTypeError(f"no dtype, as float32 and int16 are: {text!r}") from None
 

@@ -51,9 +51,8 @@ def _is_same(path: str, target: str) -> bool:
     return os.path.exists(path) and os.path.samefile(path, target)
 
 
-def _as_dtype(d: dv.View, dtype: str) -> dv.View:
-    """Return the view with all numbers converted, or say that there is no such dtype."""
-    wanted = np.dtype(dtype)
+def _as_dtype(d: dv.View, wanted: DType) -> dv.View:
+    """Return the view with all numbers converted."""
     return _numbers_as(d, wanted) if d._fields() else d._astype(wanted)
 
 

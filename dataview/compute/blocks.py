@@ -45,6 +45,7 @@ from dataview.index import (
     renamed,
 )
 from dataview.index.progress import begin
+from dataview.index.shape_texts import length_text, shape_text
 from dataview.index.sizes import sizes
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Elementwise, MatMul, Sampled, known_dtype, known_shape, size_of
@@ -394,10 +395,11 @@ def matmul(left: Argument, right: Argument) -> Node:
 def _shape(left: Shape, right: Shape) -> Shape:
     inner = right[-2] if len(right) > 1 else right[0]
     if left[-1] != inner:
+        own = "second-last" if len(right) > 1 else "only"
         raise ValueError(
-            f"matmul of shapes {left} and {right}: the last axis of the left one has length "
-            f"{left[-1]}, and the {'second-last' if len(right) > 1 else 'only'} axis of the right "
-            f"one {inner}"
+            f"matmul of shapes {shape_text(left)} and {shape_text(right)}: the last axis of the "
+            f"left one has length {length_text(left[-1])}, and the {own} axis of the right one "
+            f"{length_text(inner)}"
         )
     columns = right[-1:] if len(right) > 1 else ()
     return (*broadcast_shapes(left[:-2], right[:-2]), *left[-2:-1], *columns)

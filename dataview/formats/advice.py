@@ -67,11 +67,15 @@ def for_option(name: str, value: Any, known: Collection[str]) -> str:
 
     >>> for_option("delimiter", ";", ["sep"]), for_option("delimiter", ";", ["fill"])
     ("sep=';'", '')
+    >>> for_option("na_values", "-", ["missing"])
+    "missing=['', '-']"
     """
     advice = _ELSEWHERE.get(name, "")
     option, mark, _ = advice.partition("=")
     if mark and option.isidentifier() and option not in known:
         return ""
+    if name == "na_values":  # empty cells are still to be missing
+        value = ["", *([value] if isinstance(value, str) else value)]
     return advice.format(shortened(repr(value)))
 
 

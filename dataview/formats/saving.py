@@ -210,6 +210,9 @@ def _remedy(leaf: Leaf, writer: Writer) -> str:
         return writer.holds(leaf._replace(node=stored(ArraySource(like), False))) is None
 
     if len(shape) > 1 and holds(shape[:1], dtype):
+        if leaf.node.fields:
+            named = ", ".join(map(repr, leaf.node.fields))
+            return f"d._select({named})._save(path) saves its fields as columns"
         return "make a field of each column, such as dv.View(a=d[:, 0], b=d[:, 1])"
     if dtype.kind in "OT":
         if holds(shape, np.dtypes.StringDType()):

@@ -214,10 +214,11 @@ def _position(item: int, length: int, axis: int) -> int:
 
 def _check_mask(mask: np.ndarray, shape: tuple[int, ...], axis: int) -> None:
     for number, length in enumerate(mask.shape):
-        if length and length != shape[axis + number]:  # NumPy takes one without entries for any
+        own = shape[axis + number]
+        if length and length != own:  # NumPy takes one without entries for any
             raise IndexError(
                 f"the boolean mask has {length} entries along its axis {number}, "
-                f"axis {axis + number} of the view has {shape[axis + number]}"
+                f"axis {axis + number} of the view has {'no end' if is_endless(own) else own}"
             )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from dataview.index import Affine, Index, axes_of, broadcast_shapes, compose, is_identity, parse
 from dataview.index.keys import key_text
+from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import (
     NO_META,
     Attached,
@@ -303,7 +304,7 @@ def _broadcast(ufunc: Ufunc, shapes: Sequence[Shape]) -> Shape:
     try:
         return broadcast_shapes(*shapes)
     except ValueError:
-        listing = " ".join(map(str, shapes))
+        listing = " ".join(map(shape_text, shapes))
         raise ValueError(
             f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
         ) from None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from dataview.errors import StreamError, shape_text, shortened
+from dataview.errors import StreamError, shortened
 from dataview.index import (
     Affine,
     Constant,
@@ -26,6 +26,7 @@ from dataview.index import (
     shifted,
 )
 from dataview.index.flat import shaped
+from dataview.index.shape_texts import shape_text
 from dataview.plan import layout
 from dataview.plan.build import field, record, with_fields
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields, Window, read_only_meta

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from dataview.errors import UndeclaredError, bind_text, shape_text
+from dataview.errors import UndeclaredError, bind_text
 from dataview.index import Index, is_endless
+from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.node import (
     Argument,

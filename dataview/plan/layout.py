@@ -22,6 +22,7 @@ from dataview.index import (
     is_integer,
     whole_axes,
 )
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import read_only, select, stored
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
@@ -97,7 +98,9 @@ def broadcast(node: Node, shape: Any) -> Node:
     own = known_shape(node)
     whole = (int(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))
     if not is_broadcast_to(own, whole):
-        raise ValueError(f"a view of shape {own} cannot be broadcast to the shape {whole}")
+        raise ValueError(
+            f"a view of shape {shape_text(own)} cannot be broadcast to the shape {whole}"
+        )
     shift = len(whole) - len(own)
     places = [n if whole[n] == own[n - shift] else None for n in range(shift, len(whole))]
     return read_only(_arranged(node, whole, places, "broadcast_to"))

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.errors import RaggedError, shape_text
+from dataview.errors import RaggedError
 from dataview.index import (
     LINE,
     Affine,
@@ -33,6 +33,7 @@ from dataview.index import (
 )
 from dataview.index.flat import Layout, RowOf, as_objects, packed, place_of, shaped, windows_of
 from dataview.index.keys import key_text
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import keyed, select, stored
 from dataview.plan.fields import NO_META, computed_meta
 from dataview.plan.guards import is_broadcast_to, is_whole, no_key
@@ -115,9 +116,8 @@ class Ragged(Sampled):
 
     def shapeless(self) -> Exception:
         """Return the error for a question that takes an array of one shape."""
-        return RaggedError(
-            f"the rows of shape {shape_text(self.extents)} differ in length; {WAYS_OUT}"
-        )
+        shape = shape_text(self.extents)
+        return RaggedError(f"the rows of shape {shape} differ in length; {WAYS_OUT}")
 
     # --- which rows ------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dataview.errors import UndeclaredError, bind_text, shape_text
+from dataview.errors import UndeclaredError, bind_text
 from dataview.index import is_endless
+from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
     Extents,

@@ -127,6 +127,11 @@ def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
             f"cannot write objects, such as None, into {dtype}; what is missing is NaN among "
             "floats: d._astype(float), NaT among dates, and False in a field's mask"
         )
+    if dtype.kind == "b":  # any text but the empty one would be true
+        return TypeError(
+            f"cannot write {what} into bool: it takes True and False, such as value == 'yes', or "
+            "value != 0"
+        )
     return TypeError(
         f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
         f"'same_kind'); np.asarray(value, '{dtype}') converts it"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from dataview.compute import evaluate, without_mask
-from dataview.errors import RaggedError, UndeclaredError, error_at, shape_text, unknown_field
+from dataview.errors import RaggedError, UndeclaredError, error_at, unknown_field
 from dataview.index import (
     Index,
     compose,
@@ -22,6 +22,7 @@ from dataview.index import (
     positions,
 )
 from dataview.index.keys import key_text
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.gaps import (
     PRESENT,

@@ -9,10 +9,11 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from dataview.compute import memory_of, rows_of
-from dataview.errors import UndeclaredError, shape_text, unknown_field
+from dataview.errors import UndeclaredError, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
 from dataview.index.flat import fill_rooms, lined_up
 from dataview.index.gather import LARGEST_RUN
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.gaps import present_in
@@ -298,9 +299,8 @@ class PaddedSamples(NumberedSamples):
     def shapeless(self) -> Exception:
         """Return the error for a question that takes the length of the longest row."""
         return UndeclaredError(
-            f"rows of shape {shape_text(self.extents or ())} are filled up to the longest, which "
-            "is known when all samples have been made; _probe() makes them to find out, and to= "
-            "gives the length"
+            f"rows of shape {shape_text(self.extents or ())} are filled up to the longest of all "
+            "samples; _probe() makes them to find out, and to= gives the length"
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import error_at, shape_text
+from dataview.errors import error_at
 from dataview.index.flat import is_of_arrays, layout_of, shaped
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.gaps import masked_alike, present_in, present_or_all, with_mask
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of

@@ -379,19 +379,24 @@ def _quantile_of_ascending(numbers: np.ndarray, q: float) -> Any:
 
 
 def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how many elements of an ascending sample lie in each tenth of the whole range.
-
-    >>> _histogram(np.array([0, 1, 1, 10]), {"min": 0, "max": 10})
-    (1, 2, 0, 0, 0, 0, 0, 0, 0, 1)
-    """
+    """Return how many elements of an ascending sample lie in each tenth of the whole range."""
     is_time = sample.dtype.kind in "mM"
     low, high = (float(v.astype(np.int64) if is_time else v) for v in (found["min"], found["max"]))
+    numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
+    return counts_in_bins(numbers, low, high)
+
+
+def counts_in_bins(ascending: np.ndarray, low: float, high: float) -> tuple[int, ...]:
+    """Return how many of these numbers lie in each tenth of a range; nothing of an infinite one.
+
+    >>> counts_in_bins(np.array([0.0, 1.0, 1.0, 10.0]), 0, 10)
+    (1, 2, 0, 0, 0, 0, 0, 0, 0, 1)
+    """
     if not math.isfinite(high - low):
         return ()
-    numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
-    inner = np.histogram_bin_edges(numbers[:0], BINS, (low, high))[1:-1]
-    places = np.searchsorted(numbers, inner)
-    return tuple(np.diff(places, prepend=0, append=len(numbers)).tolist())
+    inner = np.histogram_bin_edges(ascending[:0], BINS, (low, high))[1:-1]
+    places = np.searchsorted(ascending, inner)
+    return tuple(np.diff(places, prepend=0, append=len(ascending)).tolist())
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:

@@ -27,6 +27,7 @@ from dataview.compute import (
 )
 from dataview.errors import bind_text
 from dataview.index import Constant, Index, axes_of, boxed, compose, extend, identity, is_endless
+from dataview.index.shape_texts import length_text
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -56,7 +57,7 @@ from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, Stream, length_of
 from dataview.show.formulas import formula_of, is_symbolic, term_of
 from dataview.show.outline import title
-from dataview.show.words import escape, harmless, inside, length_text, size_text, undriven
+from dataview.show.words import escape, harmless, inside, size_text, undriven
 from dataview.write import places_written
 
 FRAME = (

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dataview.batches import Batches
 from dataview.index import Computed, Permutation
+from dataview.index.shape_texts import length_text, shape_text
 from dataview.plan.fields import Attached
 from dataview.plan.kinds import (
     Comparison,
@@ -32,10 +33,8 @@ from dataview.show.words import (
     few,
     harmless,
     inside,
-    length_text,
     lengths_of,
     listing,
-    shape_text,
     size_text,
     undriven,
     value_text,

@@ -9,6 +9,7 @@ import numpy as np
 
 from dataview.compute import MEDIAN, Kept, memory_of
 from dataview.index import Affine, Constant, Index
+from dataview.index.shape_texts import shape_text
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Comparison,
@@ -44,7 +45,6 @@ from dataview.show.words import (
     key_text,
     lengths_of,
     name_text,
-    shape_text,
     undriven,
     value_text,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from dataview.plan.node import Node
 from dataview.show.cells import CUT, element_texts
-from dataview.show.describe import BINS
+from dataview.show.describe import BINS, counts_in_bins
 from dataview.show.description import BLOCKS, blocks_of
 from dataview.show.looks import Look, counts_of, finite, looks_of
 from dataview.show.page import DRAWN, STYLE
@@ -103,18 +103,17 @@ def _numbers_text(rows: np.ndarray) -> list[str]:
     low, high = _range_texts(known, rows)
     if low == high:
         return [low]
-    return [f"{low} {blocks_of(tuple(counts))} {high}"]
+    return [f"{low} {blocks_of(counts) or CUT} {high}"]
 
 
 def _words_text(rows: np.ndarray) -> list[str]:
     return element_texts(rows[:WORDS]) + [CUT] * (len(rows) > WORDS) or ["no values"]
 
 
-def _histogram(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def _histogram(rows: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
     """Return the finite numbers, and how many there are in each part of their range."""
-    known = finite(rows)
-    places = np.minimum((_shares(known) * BINS).astype(int), BINS - 1)
-    return known, np.bincount(places, minlength=BINS).tolist()
+    known = np.sort(finite(rows))
+    return known, counts_in_bins(known, *map(float, known[[0, -1]])) if known.size else ()
 
 
 def _range_texts(known: np.ndarray, rows: np.ndarray) -> list[str]:
@@ -175,7 +174,7 @@ def _numbers_page(rows: np.ndarray) -> str:
     low, high = _range_texts(known, rows)
     if low == high:
         return low
-    most, width = max(counts), WIDTH // BINS
+    most, width = max(counts, default=0), WIDTH // BINS
     heights = [round(80 * count / most) for count in counts]
     bars = "".join(f"M{n * width} 84v-{h}h{width - 2}v{h}z" for n, h in enumerate(heights))
     ends = f'<text y="98">{low}</text><text x="{WIDTH}" y="98" text-anchor="end">{high}</text>'

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any
 
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field
 from dataview.plan.fields import Attached, Fields, Positions, Unread
 from dataview.plan.gaps import masks_in
@@ -39,15 +40,7 @@ from dataview.show.facts import (
 )
 from dataview.show.formulas import formula_of
 from dataview.show.values import Ends, ends_of, is_looked_up
-from dataview.show.words import (
-    dtype_text,
-    few,
-    harmless,
-    lengths_of,
-    listing,
-    meta_words,
-    shape_text,
-)
+from dataview.show.words import dtype_text, few, harmless, lengths_of, listing, meta_words
 
 UNREAD_SHOWN, FIELDS_IN_TEXT = 5, 20
 MANY = 5

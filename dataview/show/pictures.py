@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
+from dataview.index.shape_texts import shape_text
 from dataview.plan.kinds import Reduction, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import ATOM
 from dataview.plan.walk import below
 from dataview.show.formulas import formula_of, is_symbolic, operands_of, step_term, term_of
-from dataview.show.words import dtype_text, escape, harmless, lengths_of, shape_text, undriven
+from dataview.show.words import dtype_text, escape, harmless, lengths_of, undriven
 
 BOXES = 16
 PICTURE_BYTES = 6000

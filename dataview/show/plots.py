@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import import_library
 from dataview.plan.node import Node
 from dataview.show.cells import element_texts
 from dataview.show.looks import Look, counts_of, finite, looks_of
@@ -37,12 +38,7 @@ def plotted(data: Node, name: str, ax: Any = None) -> Any:
 
 
 def _new_axes(count: int) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'to plot, matplotlib is needed: pip install matplotlib, or the extra "plot"'
-        ) from error
+    plt = import_library("matplotlib.pyplot", "dataview[plot]")
     if count == 1:
         return [plt.subplots()[1]]
     wide = min(AXES_IN_A_LINE, count)

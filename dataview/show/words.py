@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 from dataview.batches import Batches
 from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
+from dataview.index.shape_texts import shape_text
 from dataview.plan.gaps import LABELS, MASK_OF
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
@@ -155,20 +155,6 @@ def _slice_text(start: int, count: int, step: int, length: int) -> str:
     stop = last + (1 if step > 0 else -1)
     after = "" if step * (ends[1] - last) < step * step or stop < 0 else str(stop)
     return f"{first}:{after}" + ("" if step == 1 else f":{step}")
-
-
-def length_text(length: float | None) -> str:
-    if length is None:
-        return "?"
-    return "endless" if length == math.inf or is_endless(int(length)) else str(int(length))
-
-
-def shape_text(lengths: Lengths) -> str:
-    if lengths is None:
-        return "?"
-    words = list(map(length_text, lengths))
-    words = words if len(words) <= 8 else [*words[:6], "…", words[-1]]
-    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
 
 
 def dtype_text(node: Node) -> str:

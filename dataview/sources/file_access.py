@@ -145,9 +145,9 @@ def _page_runs(runs: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def open_regular(path: str, mode: str = "rb", buffering: int = -1) -> Any:
-    """Open a file; raise if there is anything else, such as a pipe, whose opening might wait."""
-    return open(path, mode, buffering=buffering, opener=open_handle)
+def open_regular(path: str, buffering: int = -1) -> Any:
+    """Open a file to be read; raise if it is something else, such as a pipe, which might wait."""
+    return open(path, "rb", buffering=buffering, opener=open_handle)
 
 
 def open_handle(path: str, flags: int) -> int:

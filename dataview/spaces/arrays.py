@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import shape_text
+from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.node import Node
 from dataview.plan.symbols import placeholder

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import shape_text
+from dataview.index.shape_texts import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
 from dataview.plan.kinds import Record, Sampled, members

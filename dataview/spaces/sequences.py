@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import explained, shape_text
+from dataview.errors import explained
+from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.symbols import deferring, placeholder
 from dataview.spaces import batch as batches

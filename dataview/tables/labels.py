@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.compute import evaluate, run_blocks
-from dataview.errors import shape_text
 from dataview.index import axis_index, numbers_map
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
 from dataview.plan.gaps import LABELS, holds_codes, present_in

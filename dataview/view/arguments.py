@@ -78,6 +78,7 @@ INSTEAD = {
         "replace": "d[np.random.default_rng(0).integers(len(d), size=5)]",
     },
     "_save": {"index": "nothing: a view has no index", "mode": "d._append(rows) to add rows"},
+    "_rename": {"": "d._rename(old='new')"},
     "_split": {"shuffle": _SHUFFLES, "test_size": _SIZES, "train_size": _SIZES},
     "_take": {"axis": "d[:, rows]"},
     "_to_pandas": {"index": "d._to_pandas().set_index('x')"},

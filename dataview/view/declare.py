@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview import formats, spaces
 from dataview.errors import FieldError, hint, unknown_field
-from dataview.exchange import data_node, holds_columns, node_of, numbered
+from dataview.exchange import data_node, holds_columns, numbered
 from dataview.index import is_integer
 from dataview.plan.build import field, record, with_fields
 from dataview.plan.fields import (
@@ -181,7 +181,7 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     shape = known_shape(node)
     for name, spec in specs.items():
         if isinstance(spec, Node) or isinstance(node, Record):
-            node = attach(with_fields(node, fields), check_name(name), node_of(spec))
+            node = attach(with_fields(node, fields), check_name(name), data_node(spec))
             fields = node.fields
             continue
         fields = fields.with_field(check_name(name), _laid(name, spec, shape))

@@ -11,8 +11,9 @@ import numpy as np
 
 from dataview import show
 from dataview.compute import evaluate, is_equal
-from dataview.errors import StreamError, chained, listed, shape_text
+from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
+from dataview.index.shape_texts import shape_text
 from dataview.plan.gaps import present_in
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import (
@@ -54,7 +55,9 @@ def width(node: Node) -> int:
     """Return the length of a row."""
     shape = node.extents if isinstance(node, Unbound) else known_shape(node)
     if len(shape) < 2:
-        raise TypeError(f"there is no width: the samples have no axis; the shape is {shape}")
+        raise TypeError(
+            f"there is no width: the samples have no axis; the shape is {shape_text(shape)}"
+        )
     return known_shape(node)[1] if shape[1] is None else shape[1]
 
 

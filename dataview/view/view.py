@@ -54,8 +54,8 @@ viewed = cast("Callable[..., View]", face.viewed)
 
 _MISSING: Any = object()
 _SEVERAL = (range, ndarray)
-_WITHOUT_MASKS = (int, slice, type(...))
 """The types of rows that are not one."""
+_WITHOUT_MASKS = (int, slice, type(...))
 
 
 @face.merge_groups

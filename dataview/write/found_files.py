@@ -92,7 +92,9 @@ def is_put_back(file: File, journal: FoundJournal) -> bool:
 def changed_since(path: str, journal: FoundJournal) -> DamagedJournal:
     return DamagedJournal(
         f"{path} was changed by another program after the update stopped of which the journal "
-        f"{journal.path} is; if it is the same file all the same, dv.recover(path, 'force') goes on"
+        f"{journal.path} is: perhaps a copy was restored, and then the journal is to be discarded; "
+        "dv.recover(path, 'force') goes on with the update, which is right only if no byte of the "
+        "file has changed since"
     )
 
 

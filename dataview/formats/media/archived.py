@@ -21,11 +21,11 @@ from dataview.sources import in_order
 class ArchivedFiles(Files):
     """Files in folders of an archive, below the folder `top`; `numbers` are theirs in it."""
 
-    __slots__ = ("archive", "numbers", "top")
+    __slots__ = ("archive", "numbers")
 
     def __init__(self, archive: Archive, top: str, found: Found, suffixes: Collection[str]) -> None:
         super().__init__(archive.path, found.runs(suffixes), suffixes)
-        self.archive, self.top = archive, top
+        self.archive = archive
         places = {name: number for number, name in enumerate(archive.names)}
         names = self.paths(np.arange(len(self)))
         self.numbers = np.array([places[f"{top}{name}"] for name in names], np.intp)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from dataview.compute import evaluate, run_blocks
-from dataview.errors import shape_text
 from dataview.formats.contents import LateSource
 from dataview.formats.media.decoders import Decoder, Header, named
 from dataview.index import LINE, Array, Index, gather, identity, numbers_map
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import stored
 from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Node, Shape

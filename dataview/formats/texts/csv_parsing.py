@@ -110,8 +110,8 @@ class Parser:
             raise self.error(
                 f"{dialects.cells(len(row))}, and the first row has {width}: "
                 f"{shortened(self.dialect.sep.join(row))!r}; sep= is {self.dialect.sep!r} here, "
-                f"quote= {self.dialect.quote!r}, skip= leaves out lines before the table, and "
-                "short='missing' takes rows with fewer cells",
+                f"quote= {self.dialect.quote!r}, skip= leaves out lines before the table"
+                + (", and short='missing' takes rows with fewer cells" if len(row) < width else ""),
                 raw,
                 place,
                 number,

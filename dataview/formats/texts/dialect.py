@@ -96,9 +96,7 @@ def rows_of(text: str, dialect: Dialect, most: int | None = None) -> list[list[s
     return _quoted_rows(text, dialect, quote, most)
 
 
-def _quoted_rows(
-    text: str, dialect: Dialect, quote: str, most: int | None = None
-) -> list[list[str]]:
+def _quoted_rows(text: str, dialect: Dialect, quote: str, most: int | None) -> list[list[str]]:
     match = _cell(dialect.sep, quote).match
     line_end = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match
     missing, sep, comment, double = {*dialect.missing}, dialect.sep, dialect.comment, quote * 2

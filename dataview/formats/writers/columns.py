@@ -126,11 +126,14 @@ class Columns:
 def _check_table(tree: Mapping[str, Any]) -> None:
     """Raise if a view has no columns."""
     if tree["kind"] != "record" or tree.get("rank") != 1 or not tree.get("fields"):
-        raise TypeError(
-            "a table has named columns, and a row of each for each sample; this view has none: "
-            "dv.View(x=view)._save(path) saves one array as the column 'x', and d._drop(name) "
+        named = ", ".join(map(repr, tree.get("fields") or ()))
+        remedy = (
+            f"d._select({named})._save(path) saves the fields of an array as columns"
+            if named and tree["kind"] == "array"
+            else "dv.View(x=view)._save(path) saves one array as the column 'x', and d._drop(name) "
             "leaves out a field that is one value"
         )
+        raise TypeError(f"a table has columns with names, and this view has none: {remedy}")
     _check_ragged(tree, "")
 
 
