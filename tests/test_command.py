@@ -264,8 +264,12 @@ REFUSED = {
     "center infinite.npy": "the mean is infinite",
     "center table.npy --columns 9": "index 9 is out of bounds",
     "clip whole.npy --low 1.5": "the bound 1.5 is no integer",
-    "clip whole.npy --low inf": "the bound inf is no integer",
-    "clip whole.npy --high nan": "the bound nan is no integer",
+    "clip whole.npy --low inf": "a bound is a finite number, or left out; got inf",
+    "clip table.npy --high nan": "a bound is a finite number, or left out; got nan",
+    "clip table.npy --low nan": "a bound is a finite number, or left out; got nan",
+    "clip whole.npy --low 1e30": "the bound 1e+30 does not fit into int64",
+    "center mixed.npy": "the mean is infinite",
+    "convert table.npy - --to csv": "the new file needs a name",
     "center people.csv": "cannot be changed in place; `dataview convert` makes a copy that can",
     "show what.xyz": "got 'what.xyz'; --format says what it is",
     "show table.npy --option sep=,": "no option 'sep'",
@@ -277,6 +281,7 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_done_writes_nothing(run, line):
     np.save("infinite.npy", np.array([1.0, np.inf]))
+    np.save("mixed.npy", np.array([[1.0, np.inf], [2.0, 3.0]]))
     pathlib.Path("what.xyz").touch()
     pathlib.Path("numbered").mkdir()
     for number in range(2):

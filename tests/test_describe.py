@@ -19,7 +19,7 @@ from children import printed
 from counting import Rows
 from dataview.index import sampled_rows
 from dataview.index.sizes import sizes
-from dataview.show import page
+from dataview.show import describe, page
 from oracle import examples, fill
 
 ENDS = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
@@ -162,6 +162,14 @@ def test_of_many_rows_a_sample_tells_and_is_marked(rng):
     assert found == again and repr(found) == repr(again)
     assert "".join(lines_of(found, "a")).count("≈") == 4
     assert not few.sampled and "≈" not in repr(few)
+    assert found.asdict()["a"]["sampled"] == 1000 and "sampled" not in few["a"]
+    assert "≈ and histograms are of a sample" in repr(found)
+
+
+def test_distinct_values_are_estimated_from_those_that_occur_once():
+    # Of 100 values in a sample of 10,000, 60 occur once: they are multiplied by the root of 100.
+    counts = np.array([1] * 60 + [2] * 20)
+    assert describe._estimated(counts, 10_000) == 20 + 60 * 10
 
 
 def lines_of(found, name):

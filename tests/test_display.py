@@ -249,6 +249,13 @@ def files_of(name, view):
     return {f"{name}.txt": f"{text}\n\n{line}\n", f"{name}.html": f"{page}\n"}
 
 
+def test_the_last_rows_of_a_shuffled_table_are_its_last_rows():
+    d = dv.View(x=np.arange(100), y=np.arange(100) * 2.0)._shuffled(0)
+    lines = repr(d).splitlines()
+    assert [int(line.split()[0]) for line in lines[3:6]] == d[:3].x().tolist()
+    assert [int(line.split()[0]) for line in lines[-3:]] == d[-3:].x().tolist()
+
+
 def test_every_case_has_its_files(shown):
     files = [files_of(name, view) for name, view in shown.items()]
     check_files("display", {name: text for two in files for name, text in two.items()})

@@ -163,6 +163,14 @@ def test_the_parts_of_a_range_are_those_of_numpy():
     assert np.histogram(ascending, 10)[0].tolist() == [1, 1, 2, 0, 1, 2, 1, 0, 1, 2]
 
 
+@pytest.mark.parametrize("rows", [np.full((8, 8, 8), 200, np.uint8), np.ones((20, 40))])
+def test_what_is_cut_off_is_marked(rows):
+    *_, last = str(dv.View(rows)._show(len(rows))).splitlines()
+    assert last.strip() == "…"
+    *_, last = str(dv.View(rows[:2])._show(2)).splitlines()
+    assert last.strip() != "…"
+
+
 def test_a_range_that_is_no_number_has_no_histogram():
     shown = dv.View([-1e308, 0.0, 1e308])._show()
     assert "-1e+308 … 1e+308" in str(shown)

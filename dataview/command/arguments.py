@@ -50,6 +50,8 @@ def parser_of(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse
             one.add_argument(
                 "-n", "--rows", type=_count, default=10, help="how many rows (default: %(default)s)"
             )
+        if name == "describe":
+            one.add_argument("--columns", action="store_true", help="each column by itself")
         if name == "plan":
             one.add_argument(
                 "--of", choices=sorted(reports.PLANS), default="reading",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,8 @@ DURABLE: dict[str, str | bool] = {"process": "process", "power": "power", "nothi
 
 def convert(chosen: Namespace) -> Iterator[str]:
     """Save data in another format."""
+    if chosen.target == "-":
+        raise ValueError("the new file needs a name; `dataview head` prints rows")
     if os.path.exists(chosen.target) and not chosen.overwrite:
         raise FileExistsError(f"{chosen.target} is there already; --overwrite replaces it")
     with opened(chosen) as d:
@@ -41,7 +44,11 @@ def _in_columns(d: dv.View, target: str, format: str | None) -> dv.View:
     ('c0', 'c1')
     """
     name, _ = saved_as(target, format)
-    if not FORMATS[name].is_table or d._fields() or d._length() is None or d._ndim() != 2:
+    if not FORMATS[name].is_table or d._fields() or d._length() is None:
+        return d
+    if d._ndim() == 1:
+        return dv.View(c0=d)
+    if d._ndim() != 2:
         return d
     columns: dict[str, Any] = {f"c{n}": d[:, n] for n in range(d._width())}
     return dv.View(**columns)
@@ -110,6 +117,9 @@ def standardize(chosen: Namespace) -> Iterator[str]:
 def clip(chosen: Namespace) -> Iterator[str]:
     """Set what lies below or above bounds to these."""
     low, high = chosen.low, chosen.high
+    for bound in (low, high):
+        if bound is not None and not math.isfinite(bound):
+            raise ValueError(f"a bound is a finite number, or left out; got {bound}")
     if low is not None and high is not None and not low <= high:
         raise ValueError(f"--low is at most --high; got --low {low} --high {high}")
 
@@ -126,8 +136,10 @@ def _bound(bound: float, part: dv.View) -> float:
     kind = part._dtype()
     if kind is None or kind.kind not in "iu":
         return bound
-    if not bound.is_integer():  # as infinity and NaN are none
+    if not bound.is_integer():
         raise ValueError(f"the data are {kind}, and the bound {bound} is no integer")
+    if not np.iinfo(kind).min <= bound <= np.iinfo(kind).max:
+        raise ValueError(f"the bound {bound:g} does not fit into {kind}")
     return int(bound)
 
 
@@ -136,8 +148,9 @@ def _statistic(part: dv.View, kind: str) -> np.ndarray:
     dtype = part._dtype()
     if dtype is None or dtype.kind not in "fc":
         raise TypeError(
-            f"the data are {dtype}, which cannot hold a mean; `dataview convert --dtype float64` "
-            "makes a copy that can"
+            f"the data are {dtype}, which cannot hold a mean"
+            + "; `dataview convert --dtype float64` makes a copy that can"
+            * (dtype is not None and dtype.kind in "iub")
         )
     view = {"mean": part._nanmean, "std": part._nanstd}[kind](axis=0)
     found = np.asarray(view())

@@ -97,7 +97,7 @@ def _masks_of(d: dv.View) -> dict[str, str]:
 def describe(chosen: Namespace) -> Iterator[str]:
     """Return the statistics of each field."""
     with opened(chosen) as d:
-        found = d._describe()
+        found = d._describe(columns=chosen.columns)
         yield json_of(found.asdict()) if chosen.json else repr(found)
 
 

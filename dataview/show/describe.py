@@ -91,9 +91,8 @@ def described(node: Node, columns: bool = False) -> Description:
         passes.setdefault(_pass_of(leaf), []).append(leaf)
     for alike in passes.values():
         found |= zip((leaf.name for leaf in alike), _summaries(alike), strict=True)
-    sampled = frozenset(name for name, summary in found.items() if summary.share < 1)
     statistics = {leaf.name: found[leaf.name].statistics() for leaf in leaves}
-    return Description(statistics, sampled, left_out)
+    return Description(statistics, left_out)
 
 
 def _checked(leaf: _Leaf) -> _Leaf:
@@ -346,6 +345,8 @@ class _Summary:
         if len(sample) and "min" in self.states and (counts := _histogram(sample, found)):
             found["histogram"] = counts
         found |= self._repeated(sample)
+        if self.share < 1:
+            found["sampled"] = len(sample)
         return found | {name: int(self.states[name]) for name in LENGTHS if name in self.states}
 
     def _repeated(self, sample: np.ndarray) -> dict[str, Any]:

@@ -32,19 +32,20 @@ FIELDS_SHOWN = (34, 16)
 class Description(Mapping[str, Mapping[str, Any]]):
     """Statistics by field and by name.
 
-    `sampled` are the fields of which only a sample was read, `left_out` says for the fields that
-    could not be described why that is so.
+    ``sampled`` among those of a field is the number of values from which some are estimated.
+    `left_out` says for the fields that could not be described why that is so.
     """
 
     def __init__(
-        self,
-        fields: Mapping[str, Mapping[str, Any]],
-        sampled: frozenset[str],
-        left_out: Mapping[str, str],
+        self, fields: Mapping[str, Mapping[str, Any]], left_out: Mapping[str, str]
     ) -> None:
         self._fields = {name: MappingProxyType(dict(found)) for name, found in fields.items()}
-        self.sampled = sampled
         self.left_out = dict(left_out)
+
+    @property
+    def sampled(self) -> frozenset[str]:
+        """The fields some of whose statistics are estimated from a sample."""
+        return frozenset(name for name, found in self._fields.items() if "sampled" in found)
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         return self._fields[name]
@@ -65,7 +66,7 @@ class Description(Mapping[str, Mapping[str, Any]]):
         return {name: dict(found) for name, found in self._fields.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Description, (self.asdict(), self.sampled, self.left_out)
+        return Description, (self.asdict(), self.left_out)
 
     def __repr__(self) -> str:
         parts = [
@@ -124,6 +125,8 @@ class Description(Mapping[str, Mapping[str, Any]]):
         """Yield what is said below the table."""
         if hidden := self._shown()[1]:
             yield f"{CUT} {hidden} more; .asdict() has them all"
+        if self.sampled:
+            yield "≈ and histograms are of a sample of the values"
         for reason in dict.fromkeys(self.left_out.values()):
             names = [name for name, why in self.left_out.items() if why == reason]
             yield f"not described: {listing(names)} ({reason})"

@@ -69,7 +69,8 @@ def _images_text(rows: np.ndarray) -> list[str]:
         drawn.append(["".join(LETTERS[int(v * 9 / 255)] for v in line) for line in grey.tolist()])
     high = max(map(len, drawn))
     filled = [lines + [" " * len(lines[0])] * (high - len(lines)) for lines in drawn]
-    return ["  ".join(cells) for cells in zip(*filled, strict=True)]
+    lines = ["  ".join(cells) for cells in zip(*filled, strict=True)]
+    return lines + [CUT] * (len(rows) > IMAGES_OF_LETTERS)
 
 
 def _curves_text(rows: np.ndarray) -> list[str]:

@@ -61,6 +61,8 @@ class DisplayVerbs(BaseView):
     def _sample(self, n: int = 5, seed: int | Sequence[int] = 0) -> Self:
         """Return rows drawn at random by a seed, each at most once, displayed as `_head` is.
 
+        If there are fewer rows, all of them are returned, in a random order.
+
         >>> import dataview as dv
         >>> dv.View(range(100))._sample(3)._shape()
         (3,)

@@ -280,7 +280,8 @@ class StatisticVerbs(BaseView):
     def _describe(self, columns: bool = False) -> Description:
         """Return statistics of each field, as a table and as a mapping by field.
 
-        One pass reads everything. If there are many rows, `≈` marks estimates from a sample. With
+        One pass reads everything. If there are many rows, `≈` marks estimates from a sample, as
+        histograms then are, too; ``["x"]["sampled"]`` is the number of values in it. With
         `columns` each column of a field has its own line. Fields that cannot be described before a
         sample has been read, or have no end, are named below the table, with the reason.
 
