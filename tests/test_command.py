@@ -270,6 +270,14 @@ REFUSED = {
     "clip whole.npy --low 1e30": "the bound 1e+30 does not fit into int64",
     "center mixed.npy": "the mean is infinite",
     "convert table.npy - --to csv": "the new file needs a name",
+    "convert halves.npy new.npy --dtype int8": "not whole, or do not fit into int8",
+    "convert gaps.npy new.npy --dtype int8": "not whole, or do not fit into int8",
+    "convert large.npy new.npy --dtype uint8": "not whole, or do not fit into uint8",
+    "convert dates.npy new.npy --dtype float64": "datetime64[D], and --dtype converts numbers",
+    "plan whole.npy --of center": "no floating point numbers, which alone center changes",
+    "plan people.csv --of standardize": "no floating point numbers",
+    "center table.npy --columns 2:1": "names no columns",
+    "center - --format npy": "cannot be changed in place; name a file",
     "center people.csv": "cannot be changed in place; `dataview convert` makes a copy that can",
     "show what.xyz": "got 'what.xyz'; --format says what it is",
     "show table.npy --option sep=,": "no option 'sep'",
@@ -281,6 +289,10 @@ REFUSED = {
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_done_writes_nothing(run, line):
     np.save("infinite.npy", np.array([1.0, np.inf]))
+    np.save("gaps.npy", np.array([1.0, np.nan]))
+    np.save("halves.npy", np.array([1.0, 1.5]))
+    np.save("large.npy", np.array([1, 256]))
+    np.save("dates.npy", np.array(["2020-01-01"], "M8[D]"))
     np.save("mixed.npy", np.array([[1.0, np.inf], [2.0, 3.0]]))
     pathlib.Path("what.xyz").touch()
     pathlib.Path("numbered").mkdir()

@@ -166,6 +166,40 @@ def test_of_many_rows_a_sample_tells_and_is_marked(rng):
     assert "≈ and histograms are of a sample" in repr(found)
 
 
+ODD = [
+    np.array(["2024-01-01"] * 3, "M8[us]"), np.full(3, 1e15), np.full(3, 3e38, "f4"),
+    np.array([1.0, np.nextafter(1, 2)]), np.array([5e-324, 0.0]), np.array([-1.7e308, 1.7e308]),
+    np.arange(1000) + 1234567890123456789, np.array([2**64 - 1] * 2, "u8"),
+    np.array([-(2**63), 2**63 - 1]), np.array([-100, -100, 100, 100], "i1"),
+    np.array([-20000, 20000], ">i2"), np.array([-40000, 40000], "f2"),
+    np.array([-3e38, 3e38], "f4"), np.array([1.0, 2.0, np.inf]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ODD, ids=lambda column: f"{column.dtype}-{column[0]}")
+def test_numbers_at_the_limits_of_their_dtype_are_described(column):
+    found = dv.View(column)._describe()[""]
+    quarters = [found[name] for name in ("min", "25%", "50%", "75%", "max")]
+    if column.dtype.kind == "u":  # the quarters are floats, and not all integers are
+        quarters = list(map(float, quarters))
+    assert quarters == sorted(quarters)
+    assert sum(found.get("histogram", [len(column)])) == len(column)
+
+
+def test_quarters_are_those_of_the_numbers_and_not_of_their_dtype():
+    for dtype in ("i1", ">i2", "f2", "f4", "i8"):
+        top = 100 if dtype == "i1" else 20_000
+        found = dv.View(np.array([-top, -top, top, top], dtype))._describe()[""]
+        assert (found["25%"], found["50%"], found["75%"]) == (-top, 0, top)
+    top = float(np.finfo("f4").max)
+    assert dv.View(np.array([-top, top], "f4"))._describe()[""]["50%"] == 0
+    assert dv.View(np.array([1.0, 2.0, np.inf]))._describe()[""]["50%"] == 2
+
+
+def test_ids_are_told_apart_in_a_histogram():
+    assert dv.View(np.arange(1000) + 2**60)._describe()[""]["histogram"] == (100,) * 10
+
+
 def test_distinct_values_are_estimated_from_those_that_occur_once():
     # Of 100 values in a sample of 10,000, 60 occur once: they are multiplied by the root of 100.
     counts = np.array([1] * 60 + [2] * 20)

@@ -128,7 +128,9 @@ def test_images_of_several_sizes_are_drawn():
     assert all(np.array_equal(one, row) for one, row in zip(look.rows, rows, strict=True))
     assert view._show()._repr_html_().count("<img") == 4
     assert view._head(3)._repr_html_().count("<img") == 3
-    assert view._show().__repr__().count("\n") == 2 + 6  # the height of the last of the three
+    assert (
+        view._show().__repr__().count("\n") == 2 + 6 + 1
+    )  # the height of the last of three, and what says that it is not all
     assert dv.ragged([rows[0], rows[1][:, :3]])._show().looks[0].kind == "words"
 
 

@@ -970,3 +970,11 @@ def test_statistics_of_decimals_leave_out_none(axis, told, part_bytes):
         if axis != 1:
             assert asked("min") == [min(ones) for ones in there]
             assert asked("max") == [max(ones) for ones in there]
+
+
+def test_rows_of_hundreds_of_columns_are_looked_at_for_missing_values():
+    columns = {f"f{n}": np.array([0.0, np.nan if n == 700 else 1.0]) for n in range(1000)}
+    d = dv.View(**columns)
+    assert len(d._dropna()) == 1
+    assert len(d._filter(d.f700._notna() & (d.f1 < 1))) == 1
+    assert d._missing().f700() == 1 and d._missing().f699() == 0

@@ -44,8 +44,10 @@ def _in_columns(d: dv.View, target: str, format: str | None) -> dv.View:
     ('c0', 'c1')
     """
     name, _ = saved_as(target, format)
-    if not FORMATS[name].is_table or d._fields() or d._length() is None:
+    if not FORMATS[name].is_table or d._length() is None:
         return d
+    if d._fields():
+        return d._select(*d._fields()) if d._ndim() == 1 else d  # also of an array of records
     if d._ndim() == 1:
         return dv.View(c0=d)
     if d._ndim() != 2:
@@ -60,7 +62,27 @@ def _is_same(path: str, target: str) -> bool:
 
 def _as_dtype(d: dv.View, wanted: DType) -> dv.View:
     """Return the view with all numbers converted."""
-    return _numbers_as(d, wanted) if d._fields() else d._astype(wanted)
+    if d._fields():
+        return _numbers_as(d, wanted)
+    _check_fits(d, wanted)
+    return d._astype(wanted)
+
+
+def _check_fits(d: dv.View, wanted: DType) -> None:
+    """Raise if an array has dates, or numbers that integers of a dtype cannot hold."""
+    own = d._dtype()
+    if own is not None and own.kind in "mM":
+        raise TypeError(f"the data are {own}, and --dtype converts numbers")
+    if own is None or own.kind not in "iuf" or wanted.kind not in "iu":
+        return
+    if own.kind in "iu" and np.can_cast(own, wanted):
+        return
+    limits = np.iinfo(wanted)
+    fits = (d >= limits.min) & (d <= limits.max)
+    if own.kind == "f":
+        fits = fits & (d == np.rint(cast(Any, d)))  # which NaN is not
+    if not fits._all()():
+        raise ValueError(f"some of the numbers are not whole, or do not fit into {wanted}")
 
 
 def _numbers_as(d: dv.View, wanted: DType) -> dv.View:
@@ -68,6 +90,8 @@ def _numbers_as(d: dv.View, wanted: DType) -> dv.View:
     own = d._dtype()
     for name, part in d._iter_fields():
         d._set_field(name, _numbers_as(part, wanted))
+    if own is not None and own.kind in "iuf":
+        _check_fits(d, wanted)
     if own is None or d._dtype() == _with_numbers(own, wanted):  # as a record of its new fields has
         return d
     return d._astype(_with_numbers(own, wanted))
@@ -164,6 +188,8 @@ def _statistic(part: dv.View, kind: str) -> np.ndarray:
 
 def _each(chosen: Namespace, what: str, change: Callable[[dv.View], _Changed]) -> Iterator[str]:
     """Change each part that the arguments name, one after the other; say which were changed."""
+    if chosen.path == "-":
+        raise ValueError("what comes from a pipe cannot be changed in place; name a file")
     fields, chosen.fields = chosen.fields, None
     with opened(chosen, mode="r+", durable=DURABLE[chosen.durable]) as d:
         done: dict[str, Any] = {}
@@ -196,7 +222,10 @@ def _parts(d: dv.View, names: list[str] | None, columns: Any) -> dict[str, dv.Vi
         found = {"": d}
     if columns is None:
         return found
-    return {name: part[..., columns] for name, part in found.items()}
+    found = {name: part[..., columns] for name, part in found.items()}
+    if not all(part._size() for part in found.values()):
+        raise ValueError("--columns names no columns, so nothing would be changed")
+    return found
 
 
 def _is_record(d: dv.View) -> bool:

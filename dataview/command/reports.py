@@ -115,6 +115,9 @@ def plan(chosen: Namespace) -> Iterator[str]:
         parts = {} if chosen.of == "reading" else dict(_numbers(d))
         of = PLANS[chosen.of]
         plans: dict[str, Any] = {name: of(part) for name, part in parts.items()}
+        own = d._dtype()
+        if chosen.of != "reading" and not plans and (own is None or own.kind not in "fc"):
+            raise TypeError(f"there are no floating point numbers, which alone {chosen.of} changes")
         whole = dv.View(**plans) if plans else of(d)
         found = whole._explain()
         yield json_of(dataclasses.asdict(found)) if chosen.json else repr(found)

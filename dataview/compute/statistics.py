@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -90,10 +91,11 @@ def _unsettled(part: Any) -> list[Any]:
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
     known: dict[Node, Node] = {}
+    table = cache(table_of)  # of thousands of columns, each is asked for once
     groups = _of_one_pass(wanted)
     while groups:
         alike, *groups = groups
-        others = [group for group in groups if _are_read_together(alike, group)]
+        others = _read_together(alike, groups, table)
         if others:
             _check_failed(alike, *others)
             copy_context().run(_take_together, [alike, *others], evaluate)
@@ -102,19 +104,25 @@ def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
             _take_group(alike, known, evaluate)
 
 
-def _are_read_together(one: list[Reduction], other: list[Reduction]) -> bool:
-    """Whether two operands are read in one pass: over a stream, or over a table in like blocks."""
-    node, second = one[0].node, other[0].node
-    if isinstance(node, Sampled) and node.pass_key:
-        is_passing = isinstance(second, Sampled) and second.pass_key == node.pass_key
-        return is_passing and not pending(second)
-    if isinstance(node, Ragged) or isinstance(second, Ragged):
+def _read_together(
+    first: list[Reduction], groups: list[list[Reduction]], table: Callable[[Node], Any]
+) -> list[list[Reduction]]:
+    """Return the groups read in one pass with another: over a stream, or a table in like blocks."""
+    node = first[0].node
+    if isinstance(node, Sampled):
+        key = node.pass_key
+        alike = [one for one in groups if key and getattr(one[0].node, "pass_key", None) == key]
+        return [one for one in alike if not pending(one[0].node)]
+    own = None if isinstance(node, Ragged) or 0 not in first[0].axes else table(node)
+    return [] if own is None else [one for one in groups if _is_of(one, own, node, table)]
+
+
+def _is_of(group: list[Reduction], own: Any, like: Node, table: Callable[[Node], Any]) -> bool:
+    """Whether an operand is read from a table, in the same blocks as another one."""
+    node = group[0].node
+    if isinstance(node, (Sampled, Ragged)) or 0 not in group[0].axes or table(node) is not own:
         return False
-    table = table_of(node) if not isinstance(node, Sampled) else None
-    if table is None or isinstance(second, Sampled) or table_of(second) is not table:
-        return False
-    is_along = 0 in one[0].axes and 0 in other[0].axes
-    return is_along and parts_of(node) == parts_of(second) and not pending(second)
+    return parts_of(node) == parts_of(like) and not pending(node)
 
 
 def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:

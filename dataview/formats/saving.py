@@ -221,6 +221,8 @@ def _remedy(leaf: Leaf, writer: Writer) -> str:
             "make texts another dtype by _astype('U30') if none is longer than 30: longer ones "
             "would be cut"
         )
+    if dtype.names:
+        return f"d._select({', '.join(map(repr, dtype.names))})._save(path) saves its fields"
     number = "f4" if dtype.itemsize < 4 else "f8"
     if np.can_cast(dtype, number, "same_kind") and holds(shape, number):
         return f"make it another dtype by _astype({number!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections import Counter
@@ -49,6 +50,9 @@ OBJECT_BYTES = 64
 
 WINDOW = 16
 BINS = 10
+
+EXACT = 1 << 53
+"""Integers up to this one are floats, too; further ones may be equal as floats."""
 
 
 # --- which fields ------------------------------------------------------------------------------
@@ -374,17 +378,33 @@ class _Summary:
 
 
 def _quantile_of_ascending(numbers: np.ndarray, q: float) -> Any:
-    """Return a quantile as NumPy does, which would copy and order the numbers once more."""
+    """Return a quantile as NumPy does, which would copy and order the numbers once more.
+
+    The difference of two integers may be more than their dtype holds, of two floats infinite.
+
+    >>> _quantile_of_ascending(np.array([-100, 100], "i1"), 0.5)
+    np.float64(0.0)
+    """
     place = (len(numbers) - 1) * q
-    return np.quantile(numbers[int(place) : int(place) + 2], [place - int(place)])[0]
+    share = place - int(place)
+    near = numbers[int(place) : int(place) + 2]
+    if numbers.dtype.kind in "iu":
+        low, high = int(near[0]), int(near[-1])
+        return np.float64(low + (high - low) * share)
+    if numbers.dtype.kind == "f" and not np.isfinite(near[-1] - near[0]):
+        return near[0] if not share else (near * [1 - share, share]).sum(dtype=numbers.dtype)
+    return np.quantile(near, [share])[0]
 
 
 def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
     """Return how many elements of an ascending sample lie in each tenth of the whole range."""
-    is_time = sample.dtype.kind in "mM"
-    low, high = (float(v.astype(np.int64) if is_time else v) for v in (found["min"], found["max"]))
-    numbers = (sample.astype(np.int64) if is_time else sample).astype(np.float64)
-    return counts_in_bins(numbers, low, high)
+    low, high = found["min"], found["max"]
+    if sample.dtype.kind in "mM":
+        sample, low, high = sample.astype("i8"), *(int(end.astype("i8")) for end in (low, high))
+    if sample.dtype.kind in "iu" and max(abs(low), abs(high)) > EXACT:
+        distances = sample.astype("u8") - np.uint64(low % (1 << 64))  # also of negative numbers
+        sample, low, high = distances, 0, high - low
+    return counts_in_bins(sample.astype(np.float64), float(low), float(high))
 
 
 def counts_in_bins(ascending: np.ndarray, low: float, high: float) -> tuple[int, ...]:
@@ -395,9 +415,13 @@ def counts_in_bins(ascending: np.ndarray, low: float, high: float) -> tuple[int,
     """
     if not math.isfinite(high - low):
         return ()
-    inner = np.histogram_bin_edges(ascending[:0], BINS, (low, high))[1:-1]
-    places = np.searchsorted(ascending, inner)
-    return tuple(np.diff(places, prepend=0, append=len(ascending)).tolist())
+    for origin in (0.0, low):  # numbers of some size lie further apart than the bins are wide
+        with contextlib.suppress(ValueError):
+            ends = (low - origin, high - origin)
+            inner = np.histogram_bin_edges(ascending[:0], BINS, ends)[1:-1]
+            places = np.searchsorted(ascending - origin, inner)
+            return tuple(np.diff(places, prepend=0, append=len(ascending)).tolist())
+    return ()
 
 
 def _estimated(counts: np.ndarray, known: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.plan.node import Node
 from dataview.show.cells import element_texts
-from dataview.show.looks import Look, counts_of, finite, looks_of
+from dataview.show.looks import TIMES, Look, counts_of, finite, looks_of
 from dataview.show.thumbnails import pixels_of
 
 IMAGES_IN_A_LINE, IMAGES, PIXELS, CURVES = 8, 32, 96, 16
@@ -100,11 +100,17 @@ def _bars(order: list[tuple[str, int]], ax: Any) -> None:
 
 def _numbers(rows: np.ndarray, ax: Any) -> None:
     numbers = finite(rows)
-    if rows.dtype.kind == "M":
-        ax.hist(numbers.astype(np.int64).astype(rows.dtype), bins="auto")
+    is_date = rows.dtype.kind == "M"
+    try:
+        ax.hist(numbers.astype(np.int64).astype(rows.dtype) if is_date else numbers, bins="auto")
+    except ValueError:  # floats of this size lie further apart than the bins would be wide
+        known = rows[~np.isnat(rows)] if rows.dtype.kind in TIMES else rows
+        least = known.min()
+        ax.hist((known - least).astype(np.float64))
+        ax.set_xlabel(f"{element_texts(np.array([least]))[0]} +")
+        return
+    if is_date:
         ax.tick_params("x", rotation=30)
-    else:
-        ax.hist(numbers, bins="auto")
 
 
 def _words(rows: np.ndarray, ax: Any) -> None:

@@ -73,17 +73,33 @@ def _groups_of(node: Any) -> Groups | None:
         return None
     if node.ufunc == NumpyFunction("known"):  # and false where a mask says that nothing is there
         return _groups_of(node.args[0])
-    if node.ufunc in (np.bitwise_and, np.logical_and):
-        sides = [_groups_of(side) for side in node.args]
-        known = [side for side in sides if side is not None]
-        if len(known) == 2 and np.array_equal(known[0].starts, known[1].starts):
-            return Groups(known[0].starts, known[0].may & known[1].may)
-        return known[0] if len(known) == 1 and _is_mask(node) else None
+    if node.ufunc in _ALL_OF:
+        return _of_all(node)
     return _compared(node.ufunc, *node.args)
 
 
-def _is_mask(node: Elementwise) -> bool:
-    return all(getattr(side, "dtype", None) == np.bool_ for side in node.args)
+def _of_all(node: Elementwise) -> Groups | None:
+    """Return the groups where all conditions may be true that are joined by `&`."""
+    found: Groups | None = None
+    waiting: list[Any] = [node]
+    while waiting:  # not by recursion: there may be one for each of thousands of columns
+        part = waiting.pop()
+        if getattr(part, "dtype", None) != np.bool_:
+            return None
+        if isinstance(part, Elementwise) and part.ufunc in _ALL_OF:
+            waiting += part.args
+            continue
+        groups = _groups_of(part)
+        if groups is None:
+            continue
+        if found is None:
+            found = groups
+        elif np.array_equal(found.starts, groups.starts):
+            found = Groups(found.starts, found.may & groups.may)
+    return found
+
+
+_ALL_OF = (np.bitwise_and, np.logical_and)
 
 
 def _compared(ufunc: Any, left: Any, right: Any) -> Groups | None:
