@@ -138,6 +138,18 @@ def test_the_readme_has_its_two_commands():
     assert re.findall(r"^    (python3 .+)$", README, re.M) == COMMANDS
 
 
+OF_LIBRARIES = {"_plot", "_to_dask", "_to_pandas", "_to_torch", "_to_xarray"}
+"""Verbs that need a library which the tests do not install; those marked clients call them."""
+
+
+def test_every_verb_is_in_an_example_that_is_run():
+    pages = [*PACKAGE.rglob("*.py"), *(ROOT / "doc").glob("*.rst"), ROOT / "README.rst"]
+    typed = re.compile(r"^ *(?:>>>|\.\.\.) .*", re.M)
+    examples = [line for page in pages for line in typed.findall(page.read_text(encoding="utf-8"))]
+    found = set(re.findall(r"\.(_[a-z]\w*)\b", "\n".join(examples)))
+    assert verbs() - found == OF_LIBRARIES
+
+
 def test_the_examples_of_every_docstring_are_run():
     parse, find = doctest.DocTestParser().get_examples, doctest.DocTestFinder().find
     written, run = set(), set()
