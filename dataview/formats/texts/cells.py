@@ -262,7 +262,7 @@ def in_range(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     limits = np.iinfo(dtype)
     if values.size and (int(values.min()) < limits.min or int(values.max()) > limits.max):
         raise OverflowError(f"out of the range of {dtype}")
-    return values.astype(dtype)
+    return values.astype(dtype, copy=False)
 
 
 def _floats(cells: Sequence[str], field: Field, dialect: Dialect) -> np.ndarray:

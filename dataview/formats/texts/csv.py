@@ -53,6 +53,9 @@ LONGEST_ROW = 1 << 24
 SAMPLE = 1 << 16
 """So much text is read at first, to find what parts cells and whether there are names."""
 
+NEAR = 1 << 12
+"""So much text behind a place is searched for the end of the line there."""
+
 KEPT_OF_LARGE = 8 << 20
 """So much is kept of a file that is too large to be kept whole: blocks of a few threads."""
 
@@ -487,7 +490,7 @@ def _chunks(
     size, chunk = file.size, min(SAMPLE, CHUNK)  # which columns are texts is soon known
     with file.opened() as opened:
         while place < size:
-            raw = file.read_from(opened, place, place + chunk)
+            raw = file.read_from(opened, place, _behind_line(file, opened, place + chunk))
             with naming_unclosed(file, place, raw, dialect):
                 cuts = cut(raw, dialect, place + len(raw) >= size)
             if not cuts.end:
@@ -498,3 +501,8 @@ def _chunks(
             chunk = CHUNK
             yield raw[: cuts.end], place, cuts
             place += cuts.end
+
+
+def _behind_line(file: TextFile, opened: Any, place: int) -> int:
+    """Return where the line ends at a place, if that is near: a text that ends there is not cut."""
+    return place + file.read_from(opened, place, place + NEAR).find(b"\n") + 1

@@ -136,6 +136,7 @@ def _read(
         strings_can_be_null=True,
         quoted_strings_can_be_null=has_quoted,
         decimal_point=dialect.decimal,
+        check_utf8=not raw.isascii(),
     )
     parse = arrow.csv.ParseOptions(
         delimiter=dialect.sep,
