@@ -260,6 +260,23 @@ def test_a_gap_where_the_first_samples_had_none_is_not_lost():
     assert np.isnan(floats.a()).tolist() == [n == 4 for n in range(12)]
 
 
+def test_samples_beside_one_that_fails_keep_texts_that_are_missing(tmp_path):
+    def fails(row):
+        if row == 3:
+            raise OSError("no such row")
+        return {"n": row}
+
+    (tmp_path / "t.csv").write_text("t,s\nx,\n,1\nz,2\nu,3\n,4\nw,\n")
+    d = dv.open(tmp_path / "t.csv")
+    d.made = dv.View(fails, _length=6)._probe()
+    loader = d._loader(6, on_error="skip")
+    batch = next(loader)
+    assert [failure.row for failure in loader.errors] == [3]
+    assert batch.t().tolist() == ["x", None, "z", None, "w"]
+    assert batch.s._notna()().tolist() == [False, True, True, True, False]
+    assert batch.made.n().tolist() == [0, 1, 2, 4, 5]
+
+
 UNPROBED = {
     "function": lambda d: dv.View(lambda i: d.a[i], _length=6),
     "computed": lambda d: dv.View(lambda i: d.a[i] + 1, _length=6),

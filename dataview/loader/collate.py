@@ -18,7 +18,7 @@ from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
-from dataview.plan.gaps import MASK_OF, lacking, noted, present_in, with_mask
+from dataview.plan.gaps import MASK_OF, lacking_at, noted, present_in, with_mask
 from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
@@ -159,7 +159,7 @@ def sample_of(value: Any, with_gaps: bool = False) -> Any:
     if with_gaps and value.meta.get(MASK_OF):
         return stored(ArraySource(np.asarray(evaluate(value))), False).replaced(meta=value.meta)
     present = present_in(value) if with_gaps else None
-    return lacking(evaluate(value)[()], None if present is None else np.asarray(evaluate(present)))
+    return lacking_at((), evaluate(value), None if present is None else evaluate(present))
 
 
 def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:

@@ -16,7 +16,7 @@ from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import NO_META, Attached
-from dataview.plan.gaps import knowing, lacking, least_present, present_in, telling, with_mask
+from dataview.plan.gaps import knowing, lacking_at, least_present, present_in, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -150,5 +150,5 @@ def picked(batch: Any, number: int) -> Any:
     if isinstance(batch, Node):
         present = present_in(batch)
         assert present is not None
-        return lacking(evaluate(batch)[number], np.asarray(evaluate(present)[number]))
+        return lacking_at((number,), evaluate(batch), evaluate(present))
     return batch[number]

@@ -102,6 +102,17 @@ def lacking(values: np.ndarray, present: np.ndarray | None) -> Any:
     return with_mask(stored(ArraySource(values), False), stored(ArraySource(present), False))
 
 
+def lacking_at(key: tuple[int, ...], values: np.ndarray, present: np.ndarray | None) -> Any:
+    """Return what an array has at a key, or if that lacks some a node that knows which.
+
+    A text or an object that is missing is an array of it there, and no object by itself.
+    """
+    there = None if present is None else np.asarray(present[key])
+    if there is None or there.all():
+        return values[key]
+    return lacking(values[(*key, ...)], there)
+
+
 def telling(node: Node) -> Node:
     """Return a record with a mask beside each of its columns that knows its gaps."""
     if not isinstance(node, Record | Driven):
