@@ -499,6 +499,37 @@ def test_the_next_part_is_loaded_while_one_is_used(tmp_path, openings):
         assert set(openings.threads[1:]) == {"dataview-parts"}
 
 
+OF_PARTS = {
+    "computed": lambda folder, **how: 2 * dv.open(folder, **how)[:, 0],
+    "mapped": lambda folder, **how: dv.open(folder, **how)._map(lambda row: 2 * row()[0]),
+    "items": lambda folder, **how: dv.open(folder, processor=lambda row: 2 * row()[0], **how).item,
+    "items that were looked at": lambda folder, **how: OF_PARTS["items"](folder, **how)._probe(),
+    "beside": lambda folder, **how: dv.View(x=2 * dv.open(folder, **how)[:, 0], n=np.arange(78)).x,
+    "mapped and cut": lambda folder, **how: dv.open(folder, **how)._map(lambda r: 2 * r()[0])[8:70],
+    "each third": lambda folder, **how: 2 * dv.open(folder, **how)[1:-2:3, 0],
+    "fold": lambda folder, **how: 2 * dv.open(folder, **how)._folds(3)[1][0][:, 0],
+    "chosen": lambda folder, **how: 2 * dv.open(folder, **how)[np.r_[2:38:3, 60:78]][:, 0],
+}
+
+
+@pytest.mark.parametrize("order", BY_NUMBER)
+@pytest.mark.parametrize("made", OF_PARTS)
+def test_what_is_made_of_rows_is_visited_part_by_part(tmp_path, openings, made, order):
+    folder = put_npy(tmp_path / "x")
+    expected = OF_PARTS[made](folder, layout="parts")().tolist()
+    d = OF_PARTS[made](folder, layout="parts", parts_in_memory=2000)  # two parts at most
+    assert settled()
+    openings.counts()
+    batches = [batch() for batch in d._loader(7, sampler=order, seed=3)]
+    assert settled()
+    assert {*openings.counts()} == {1}
+    rows = np.concatenate(batches)
+    assert sorted(rows) == expected
+    parts = [np.searchsorted(EDGES, row // 6 + 1) for row in rows]
+    assert len([*itertools.groupby(parts)]) == len(set(parts))
+    assert (order == "part-linear") == (rows.tolist() == expected)
+
+
 def test_memory_that_ends_while_a_part_is_loaded_ahead_is_told(tmp_path, monkeypatch):
     read = loaded.PartsTable.read
 

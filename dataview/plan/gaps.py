@@ -110,7 +110,8 @@ def lacking_at(key: tuple[int, ...], values: np.ndarray, present: np.ndarray | N
     there = None if present is None else np.asarray(present[key])
     if there is None or there.all():
         return values[key]
-    return lacking(values[(*key, ...)], there)
+    whole: Any = (*key, ...)
+    return lacking(values[whole], there)
 
 
 def telling(node: Node) -> Node:

@@ -8,14 +8,30 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import unknown_field
+from dataview.index import Affine, Computed, axes_of, positions
 from dataview.plan.build import field
 from dataview.plan.gaps import present_in
-from dataview.plan.kinds import Concat, Driven, Record, Stored, known_shape, members
+from dataview.plan.kinds import (
+    Concat,
+    Driven,
+    Elementwise,
+    Mapped,
+    Record,
+    Reshaped,
+    Select,
+    Stored,
+    known_shape,
+    members,
+)
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
+from dataview.samples import NumberedSamples, pairing_of, samples_behind
 from dataview.tables import check_by, checked_codes, labels_of, labels_of_rows, listed, without_gaps
+
+MOST_COMPUTED = 1 << 24
+"""Of more rows whose numbers are computed, as a permutation is, parts are not looked for."""
 
 
 class RowsOf:
@@ -39,11 +55,12 @@ class RowsOf:
     @property
     def parts(self) -> tuple[int, ...]:
         """The lengths of the parts in which the rows are stored."""
-        return parts_of(self.node) or (self.count,)
+        found = parts_of(self.node)
+        return found if sum(found) == self.count else (self.count,)
 
     def visits(self, order: np.ndarray | None) -> None:
         """Tell the stores in which order their parts will be read; None is their own."""
-        for part in below([self.node], Part.held):
+        for part in below([self.node], _held):
             if isinstance(part, Stored):
                 part.source.visits(order)
 
@@ -145,12 +162,20 @@ class Labels(Column):
 
 
 def parts_of(node: Node) -> tuple[int, ...]:
-    """Return the lengths of joined parts, () for what is not joined."""
-    if isinstance(node, Driven):
-        return parts_of(node.node)
-    if isinstance(node, Record):
-        found = {parts_of(part.node) for part in members(node).values()}
-        return found.pop() if len(found) == 1 else ()
+    """Return the lengths of the parts in which rows are stored, () if they are in none.
+
+    What is made of the rows of data has their parts.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for part in below([node], _rows_in):
+        inside = {found[id(one)] for one in _rows_in(part)} - {()}
+        found[id(part)] = _own_parts(part) or (
+            _chosen(part, inside.pop()) if len(inside) == 1 else ()
+        )
+    return found[id(node)]
+
+
+def _own_parts(node: Node) -> tuple[int, ...]:
     if isinstance(node, Stored):
         return node.source.part_rows
     if isinstance(node, Ragged) and isinstance(node.values, Stored):
@@ -159,3 +184,57 @@ def parts_of(node: Node) -> tuple[int, ...]:
     if isinstance(node, Concat):
         return tuple(known_shape(part)[0] for part in node.nodes)
     return ()
+
+
+def _rows_in(node: Node) -> list[Node]:
+    """Return the data of whose rows those of a node are made, one of one or of some of them."""
+    if isinstance(node, Record):
+        return [part.node for part in members(node).values()]
+    if isinstance(node, Elementwise):
+        args = [arg for arg in node.args if isinstance(arg, Node)]
+        return [arg for arg in args if arg.shape is not None and _is_along(arg.shape, node.shape)]
+    if isinstance(node, Stored):
+        made = samples_behind(node)
+        return [] if made is None else [made]
+    if isinstance(node, NumberedSamples):
+        pairing = pairing_of(node)
+        rows = node.node if pairing is None else pairing.indexes[0].rows
+        return [] if rows is None else [rows]
+    if isinstance(node, (Driven, Mapped)):
+        return [node.node]
+    return [node.node] if isinstance(node, Select) and not isinstance(node, Reshaped) else []
+
+
+def _is_along(shape: Shape, whole: Shape | None) -> bool:
+    """Whether an argument has a row for each of a result."""
+    return whole is not None and len(shape) == len(whole) > 0 and shape[0] == whole[0]
+
+
+def _chosen(node: Node, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many rows of each part are among those of a node, () if these do not ascend."""
+    if not isinstance(node, (Select, NumberedSamples)):
+        return lengths
+    index, ends = node.index, np.cumsum((0, *lengths))
+    if not index.shape or axes_of(index.maps[0]) != (0,):
+        return ()
+    count, map_ = index.shape[0], index.maps[0]
+    if isinstance(map_, Affine):
+        ((_, stride),) = map_.strides
+        if stride < 1:
+            return ()
+        before = np.clip(-((map_.offset - ends) // stride), 0, count)
+    elif isinstance(map_, Computed) and count > MOST_COMPUTED:
+        return ()
+    else:
+        rows = positions(map_, index.shape).reshape(-1)
+        if (rows[1:] < rows[:-1]).any():
+            return ()
+        before = rows.searchsorted(ends)
+    return tuple(np.diff(before).tolist())
+
+
+def _held(part: Part) -> list[Part]:
+    """Return what a part of a plan holds; items of an index are made of the rows of that."""
+    if not isinstance(part, (Stored, NumberedSamples)):
+        return part.held()
+    return [*part.held(), *_rows_in(part)]

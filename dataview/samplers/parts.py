@@ -49,7 +49,8 @@ class PartPermutationPermutation(Sampler):
     def at(self, data: Data, key: Key) -> Function:
         """Return the rows part by part."""
         visits = Visits(key, permutes_parts=True)
-        _tell(data, visits.parts(len(data.parts)))
+        order = visits.parts(len(data.parts))
+        _tell(data, order[np.asarray(data.parts)[order] > 0])
         return _by_parts(data, visits)
 
 

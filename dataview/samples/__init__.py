@@ -24,7 +24,14 @@ from dataview.samples.mapping import (
     row_functions_of,
 )
 from dataview.samples.metadata import described
-from dataview.samples.numbered import NumberedSamples, RaggedSamples, name_of, stack, stack_nodes
+from dataview.samples.numbered import (
+    NumberedSamples,
+    RaggedSamples,
+    name_of,
+    samples_behind,
+    stack,
+    stack_nodes,
+)
 from dataview.samples.once import keeper, read_together
 from dataview.samples.padding import (
     Filling,
@@ -114,6 +121,7 @@ __all__ = [
     "row_functions_of",
     "rows_in",
     "samples_at",
+    "samples_behind",
     "samples_of",
     "shuffled_stream",
     "side_by_side",

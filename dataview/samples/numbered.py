@@ -191,6 +191,13 @@ class NumberedSamples(Sampled):
         return select(whole, extend(self.index, rest))
 
 
+def samples_behind(node: Stored) -> NumberedSamples | None:
+    """Return the samples of which a node has a member, as those that `probed` has looked at."""
+    source = node.source.root
+    made = getattr(source.sample, "__self__", None) if isinstance(source, FunctionSource) else None
+    return made if isinstance(made, NumberedSamples) else None
+
+
 class RaggedSamples(NumberedSamples):
     """One member of the samples of `node`, of which the lengths differ: `like` says what is known.
 
