@@ -100,7 +100,7 @@ def main() -> None:
         loads = slow(given.opening)
         print(heading(f"{given.parts} parts of {given.rows} rows, {load * 1e3:.1f} ms to load one"))
         print(f"{'sampler':30} {'work':>6} {'epoch, s':>9} {'allowed':>9} {'ratio':>6}")
-        part = dv.View(np.zeros((given.rows, WIDTH), "f4"))
+        part = dv.View(np.ones((given.rows, WIDTH), "f4"))  # zeros may have no memory of their own
         for sampler in SAMPLERS:
             for work in given.work:
                 how = sampler, given.batch, work * load / max(1, given.rows // given.batch)

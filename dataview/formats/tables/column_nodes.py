@@ -185,6 +185,8 @@ class ColumnSource(Source):
     def some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
         """Return some rows of values, which may be made only now."""
         try:
+            if isinstance(rows, np.ndarray) and isinstance(values, np.ndarray):
+                return gather.row_taker(values)(rows)
             return values[rows]
         except Exception:
             with self.table.named(self.name):
