@@ -739,6 +739,91 @@ def test_a_state_of_other_labels_is_refused(given, is_inside):
         loader(other).load_state_dict(state)
 
 
+def of_labels(labels, name):
+    return dv.View(x=np.arange(len(labels)), y=labels), dv.samplers.label_permutation(by=name)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda labels: of_labels(labels, "y"),
+        lambda labels: of_labels(labels.astype("U"), "y"),
+        lambda labels: of_labels(labels.astype("U").astype(object), "y"),
+        lambda labels: of_labels(labels, dv.View(labels)),
+        lambda labels: of_labels(labels, dv.View(labels) // 2),
+        lambda labels: (dv.View(labels), dv.samplers.weighted(by=dv.View(labels) + 1)),
+        lambda labels: (dv.View(labels), dv.samplers.bucket(by=dv.View(labels) + 1)),
+        lambda labels: (
+            dv.View(labels),
+            dv.samplers.restricted(dv.samplers.permutation(), dv.View(labels), 1),
+        ),
+    ],
+    ids=["field", "texts", "objects", "view", "computed", "weights", "lengths", "restricted"],
+)
+def test_a_state_of_other_values_to_order_by_is_refused(of):
+    def loader(labels):
+        data, sampler = of(labels)
+        return data._loader(4, sampler, num_batches=10)
+
+    first = np.arange(120) % 3
+    saved = loader(first)
+    next(saved)
+    state = json.loads(json.dumps(saved.state_dict()))
+    assert len(json.dumps(state)) < 1000
+    again = loader(first.copy())
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    next(again), next(saved)
+    np.testing.assert_array_equal(again.rows, saved.rows)
+    with pytest.raises(ValueError, match=r"other data, or of another order: .*ordered by"):
+        loader(first[::-1].copy()).load_state_dict(state)
+
+
+def test_a_state_of_an_order_of_parts_is_of_these_parts():
+    def loader(first):
+        data = dv.concat(dv.View(np.arange(first)), dv.View(np.arange(first, 20)))
+        return data._loader(4, "part-permutation-permutation")
+
+    state = json.loads(json.dumps(loader(10).state_dict()))
+    loader(10).load_state_dict(state)
+    with pytest.raises(ValueError, match="other data, or of another order: parts"):
+        loader(5).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "expected"),
+    [
+        (lambda rows: rows, 4, [[9, 8, 7, 6], [5, 4, 3, 2], [1, 0]]),
+        (lambda rows: rows - 1, 8, [[8, 7, 6, 5, 4, 3, 2, 1], [0, 9]]),
+        (lambda rows: rows._minibatches(5), 1, [[9, 8, 7, 6, 5], [4, 3, 2, 1, 0]]),
+        (lambda rows: rows._minibatches(6), 1, [[9, 8, 7, 6, 5, 4], [3, 2, 1, 0]]),
+        (lambda rows: [rows[:3], rows[7:]], 1, [[9, 8, 7], [2, 1, 0]]),
+        (lambda rows: dv.ragged(np.arange(3), lengths=[1, 2]), 1, [[0], [1, 2]]),
+        (lambda rows: dv.View(lambda: iter([3, 1, 2]))._probe(), 2, [[3, 1], [2]]),
+    ],
+    ids=["rows", "computed", "batches", "short batch", "list of views", "ragged", "stream"],
+)
+def test_a_view_of_row_numbers_is_a_sampler_that_is_read_once(given, size, expected):
+    numbers = np.arange(10)[::-1].copy()
+    data, rows = dv.View(np.arange(10)), dv.View(numbers)
+    loader = data._loader(size, given(rows))
+    numbers[...] = 0
+    for _ in range(2):
+        assert [batch().tolist() for batch in loader] == expected
+
+
+def test_a_state_of_other_rows_in_a_view_is_refused():
+    data, rows = dv.View(np.arange(10)), dv.View(np.arange(10)[::-1].copy())
+    saved = data._loader(4, rows)
+    next(saved)
+    state = json.loads(json.dumps(saved.state_dict()))
+    again = data._loader(4, rows[:])
+    again.load_state_dict(state)
+    assert next(again)().tolist() == next(saved)().tolist()
+    with pytest.raises(ValueError, match="another order"):
+        data._loader(4, rows - 1).load_state_dict(state)
+
+
 class InLibrary:
     """An array of another library, as its tensors and series are."""
 

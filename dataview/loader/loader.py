@@ -339,7 +339,7 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the loader after the last batch, as small data that JSON can hold."""
         orders = self._dealer.saved_orders(self._state.cursor)
-        return self._state.saved(self._plan.fingerprint, orders)
+        return self._state.saved(self._plan.fingerprint(), orders)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` has returned.
@@ -350,7 +350,7 @@ class Loader:
         with self._turn:
             self._check_open()
             self._halt()
-            found = restored(state, self._plan.fingerprint, self._total_going_on)
+            found = restored(state, self._plan.fingerprint(), self._total_going_on)
             self.reset()
             self._state = found
 

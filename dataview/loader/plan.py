@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from dataview import samplers
 from dataview.batches import Dealing
@@ -32,7 +35,7 @@ class LoaderPlan:
     dealer: RowDealer | StreamDealer
     assembly: Assembly
     output: Output
-    fingerprint: Mapping[str, Any]
+    fingerprint: Callable[[], Mapping[str, Any]]
     endless: bool = False
 
 
@@ -61,15 +64,16 @@ def plan_for(
     if isinstance(node, Stream):
         count, chosen = None, {}
         dealer = _stream_dealer(node, options)
+        rows = {}
     else:
         count = count_rows(node, "_loader")
-        chosen = _samplers(node, count, options)
-        dealer = _row_dealer(node, count, chosen, options)
+        rows = _rows(node, count, _others(node))
+        chosen = _samplers(node, rows, options)
+        dealer = _row_dealer(rows, chosen, options)
     secondary = frozenset(list(chosen)[1:])
     for name in secondary - parts.keys() - _others(node).keys():
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
     _check_lengths({name: parts[name] for name in parts if name not in secondary}, count)
-    names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
     steps = options.transform or ()
     own = options.collate, options.pad, options.on_error, options.seed
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
@@ -77,12 +81,12 @@ def plan_for(
     assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta)
     plain = not steps and options.collate is None and options.pad is None
     like = node if form is None and plain else None
-    fingerprint = {
+    facts = {
         "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
         "length": count,
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
-        "sampler": names or _order_of_stream(options.sampler),
     }
+    fingerprint = functools.cache(functools.partial(_fingerprint, facts, chosen, rows, options))
     output = Output(form, like, viewed_with, options.device, delivery, maskless)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
@@ -108,6 +112,29 @@ def _dtype_of(node: Node) -> Any:
     return None if node.dtype is None else str(node.dtype)
 
 
+def _fingerprint(
+    facts: Mapping[str, Any],
+    chosen: Mapping[str, samplers.Sampler],
+    rows: Mapping[str, samplers.RowsOf],
+    options: LoaderOptions,
+) -> Mapping[str, Any]:
+    """Return what distinguishes the data and their order, as plain data.
+
+    What samplers order by is read for it, if no batch has needed it yet.
+    """
+    names: list[Any] = [[name, *_signature(sampler)] for name, sampler in chosen.items()]
+    order = {"sampler": names or _order_of_stream(options.sampler)}
+    told = {
+        "ordered by": {name: by for name, data in rows.items() if (by := data.told())},
+        "parts": {
+            name: samplers.text_of(np.array(rows.get(name, rows[OWN]).parts))
+            for name, sampler in chosen.items()
+            if sampler.by_parts
+        },
+    }
+    return {**facts, **order, **{name: found for name, found in told.items() if found}}
+
+
 def _order_of_stream(sampler: Any) -> list[Any]:
     """Return what distinguishes the order of a stream from others."""
     chosen = samplers.sampler_of(sampler)
@@ -131,7 +158,9 @@ def _stream_dealer(node: Stream, options: LoaderOptions) -> StreamDealer:
     return StreamDealer(node, sampler, _dealing(options), options.pool, options.seed)
 
 
-def _samplers(node: Node, count: int, options: LoaderOptions) -> dict[str, samplers.Sampler]:
+def _samplers(
+    node: Node, rows: Mapping[str, samplers.RowsOf], options: LoaderOptions
+) -> dict[str, samplers.Sampler]:
     """Return the samplers by the fields that they are for; the first one drives the epochs."""
     if options.pool is not None:
         raise ValueError("pool= is for streams; rows are shuffled by sampler='permutation'")
@@ -140,7 +169,6 @@ def _samplers(node: Node, count: int, options: LoaderOptions) -> dict[str, sampl
     if not given:
         raise ValueError("sampler= names no field; give a name or one of dv.samplers")
     found: dict[str, samplers.Sampler] = {}
-    rows = _rows(node, count, others)
     for name, what in given.items():
         if name and name not in node.fields and name not in others:
             raise unknown_field(name, node.fields, "the view that is loaded")
@@ -184,9 +212,11 @@ def _rows(node: Node, count: int, others: Mapping[str, Items]) -> dict[str, samp
 
 
 def _row_dealer(
-    node: Node, count: int, chosen: Mapping[str, samplers.Sampler], options: LoaderOptions
+    rows: Mapping[str, samplers.RowsOf],
+    chosen: Mapping[str, samplers.Sampler],
+    options: LoaderOptions,
 ) -> RowDealer:
-    rows = _rows(node, count, _others(node))
+    count = rows[OWN].count
     driver, *others = chosen.items()
     if is_endless(count) and not (driver[1].name == "linear" and not others):
         raise StreamError("a view that never ends is visited in order: leave sampler= out")

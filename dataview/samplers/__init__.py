@@ -35,6 +35,7 @@ from dataview.samplers.protocol import (
     checked_seed,
     on_nodes,
     samples_of_epoch,
+    text_of,
 )
 from dataview.samplers.selections import (
     Cycle,
@@ -70,7 +71,7 @@ __all__ = [
     "permutation", "random_slice", "repeated", "restricted", "row_range", "rows_by", "same_length",
     "sampler_of",
     "samples_of_epoch", "saved_order", "shuffled", "sorted_by", "split", "stream_by", "subset",
-    "token_budget", "uniform", "weighted", "where", "without_duplicates",
+    "text_of", "token_budget", "uniform", "weighted", "where", "without_duplicates",
 ]  # fmt: skip
 
 

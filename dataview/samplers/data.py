@@ -27,6 +27,7 @@ from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
+from dataview.samplers.protocol import text_of
 from dataview.samples import NumberedSamples, pairing_of, samples_behind
 from dataview.tables import check_by, checked_codes, labels_of, labels_of_rows, listed, without_gaps
 
@@ -51,6 +52,10 @@ class RowsOf:
     def columns(self) -> list[Column]:
         """What it has been asked for."""
         return [column for _, column in self.asked]
+
+    def told(self) -> list[str]:
+        """Return short texts that differ for other values of what it has been asked for."""
+        return [text_of(column.array()) for column in self.columns]
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dataview.errors import error_at
+from dataview.exchange import is_view
 from dataview.samplers.protocol import Cuts, Data, Order, Sampler, Seed
 from dataview.samplers.simple import numbered
 
@@ -57,7 +58,7 @@ class Iterated(Sampler):
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch; what has no length is drawn to its end to know it."""
         passing = iter(self.rows)
-        length = len(self.rows) if isinstance(self.rows, Sized) else None
+        length = _length_of(self.rows)
         is_limited = length is None and (self.samples is not None or self.batches is not None)
         if epoch and passing is self.rows and not is_limited:
             raise ValueError(
@@ -80,6 +81,31 @@ class Iterated(Sampler):
             passing, length = iter(drawn), len(drawn)
         draw = _Drawn(passing, data.count, length)
         return Order(draw, length, forward=True, sure=not self.replays)
+
+
+def without_views(rows: Iterable[Any]) -> Iterable[Any]:
+    """Return row numbers with copies for views: as a key is, a view is read once, when it is given.
+
+    A view that has no length, or no end, stays one.
+    """
+    if not is_view(rows):
+        of_kinds = {type(one): one for one in rows} if type(rows) in (list, tuple) else {}
+        is_plain = not any(map(is_view, of_kinds.values()))
+        return rows if is_plain else [np.array(one) if is_view(one) else one for one in rows]
+    if _length_of(rows) is None:
+        return rows
+    try:
+        return np.array(rows)
+    except ValueError:  # batches, of which the last is short
+        return [np.array(one) for one in rows]
+
+
+def _length_of(rows: Iterable[Any]) -> int | None:
+    """Return how many rows an iterable has, None if it does not tell."""
+    try:
+        return len(rows) if isinstance(rows, Sized) else None
+    except TypeError:  # a stream
+        return None
 
 
 def _to_the_end(passing: Iterator[Any], most: int | None) -> list[Any]:

@@ -206,6 +206,11 @@ class Restricted(Sampler):
         """Whether the sampler takes the batch size into account."""
         return self.sampler.sized
 
+    @property
+    def by_parts(self) -> bool:
+        """Whether the order depends on the parts in which rows are stored."""
+        return self.sampler.by_parts
+
     def order(self, data: Data, seed: Seed = 0, epoch: int = 0) -> Order:
         """Return the order of one epoch."""
         rows = rows_with(data, self.by, self.label)

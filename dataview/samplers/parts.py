@@ -28,7 +28,16 @@ class PartLinear(Sampler):
         return same
 
 
-class PartLinearPermutation(Sampler):
+class _ByParts(Sampler):
+    """A sampler whose order depends on the parts in which rows are stored."""
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether the order depends on the parts: it does."""
+        return True
+
+
+class PartLinearPermutation(_ByParts):
     """The parts one after the other, and the rows of each in random order."""
 
     name: ClassVar[str] = "part-linear-permutation"
@@ -40,7 +49,7 @@ class PartLinearPermutation(Sampler):
         return _by_parts(data, Visits(key))
 
 
-class PartPermutationPermutation(Sampler):
+class PartPermutationPermutation(_ByParts):
     """The parts in random order, and the rows of each in random order."""
 
     name: ClassVar[str] = "part-permutation-permutation"
@@ -127,7 +136,7 @@ _STOPS = ("first", "all", "never")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Mix(Sampler):
+class Mix(_ByParts):
     """Rows of several parts, in exact proportion to weights, evenly spread.
 
     The parts are those of a joined view, `dv.concat(a, b)`.  An epoch ends when one part is used up

@@ -182,6 +182,11 @@ class Sampler:
         return Order(_LateFunction(self, data, self.key(seed, epoch)), self.length(data))
 
     @property
+    def by_parts(self) -> bool:
+        """Whether the order depends on the parts in which rows are stored."""
+        return False
+
+    @property
     def replays(self) -> bool:
         """Whether an epoch begins where the one before ended, which then has to be drawn first."""
         return False
@@ -360,12 +365,22 @@ def _plain(value: Any) -> Any:
     return f"<{array.dtype} {array.shape} {_digest(flat.view(np.uint8))}>"
 
 
-def _listed(values: Any) -> Any:
-    """Return a list as plain data, a long one as a text that differs for other values."""
+def text_of(values: np.ndarray) -> str:
+    """Return a short text that differs for other values.
+
+    >>> text_of(np.array([1, 2])) == text_of(np.array([1, 3]))
+    False
+    """
+    found = _listed(values.tolist(), 0) if values.dtype.hasobject else _plain(values)
+    return str(found)
+
+
+def _listed(values: Any, most: int = 100) -> Any:
+    """Return a list as plain data, one of more than `most` as a text that differs for others."""
     if not isinstance(values, Sequence):  # an element without axes
         return _plain(values)
     parts = [*values] if set(map(type, values)) <= _PLAIN else [*map(_plain, values)]
-    if len(parts) <= 100:
+    if len(parts) <= most:
         return parts
     text = repr(tuple(parts) if isinstance(values, tuple) else parts)
     if " at 0x" in text:
