@@ -85,6 +85,11 @@ class Batches(Sampled):
         return self.node
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether batches are chosen by their numbers though they have no one shape."""
+        return isinstance(self.rows, Ragged)
+
+    @property
     def count(self) -> int:
         """The number of batches."""
         return self.index.shape[0]

@@ -52,6 +52,11 @@ class Sampled(Node):
         super().__init__(None, None, fields)
         self.node = node
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether rows are chosen by their numbers though they have no one shape."""
+        return self.is_sized
+
     def part(self, index: Index) -> Node:
         """Return the samples that an index on the rows alone selects."""
         raise NotImplementedError
@@ -542,8 +547,8 @@ def known_shape(node: Node) -> Shape:
 
 def shape_for_rows(node: Node) -> Shape | None:
     """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
-    is_sized = node.shape is None and isinstance(node, Sampled) and node.is_sized
-    return (node.count or 0,) if is_sized else node.shape
+    is_numbered = node.shape is None and isinstance(node, Sampled) and node.is_numbered
+    return (node.count or 0,) if is_numbered else node.shape
 
 
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
