@@ -2061,3 +2061,23 @@ def test_rows_of_a_record_are_frozen_with_all_that_is_known_of_each_field():
         assert frozen.x.first().tolist() == [[4], [0]] and frozen.pair.q().tolist() == [0, 0]
         for field in (frozen.x, frozen.pair.p, frozen.words[0]):
             assert not field().flags.writeable and not np.shares_memory(field(), x)
+
+
+@pytest.mark.parametrize("key", [slice(None, None, -1), slice(1, 4, 2), [3, 0, 3], 1])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_rows_of_a_record_are_frozen_as_the_part_that_they_are(key, is_nested):
+    tokens = dv.View([[1, 2], [], [3], [4, 5, 6]])
+    if is_nested:
+        tokens = dv.ragged(tokens, lengths=[2, 0, 1, 1])
+    d = dv.View(x=tokens, y=np.arange(4), z=np.arange(8.0).reshape(4, 2))
+    batches = d._minibatches(3, sampler="permutation")[1], d._minibatches(3)[0]
+    for view in (d[key], d[1:][::-1], *batches):
+        whole = view._asdict()
+        frozen = view._freeze()
+        assert frozen._fields() == ("x", "y", "z")
+        np.testing.assert_array_equal(frozen.y(), whole["y"])
+        np.testing.assert_array_equal(frozen.z(), whole["z"])
+        assert not frozen.z().flags.writeable
+        assert str(frozen.x._freeze()()) == str(view.x._freeze()()) == str(whole["x"])
+    d.y[...] = 9
+    assert frozen.y().tolist() == [0, 1, 2]

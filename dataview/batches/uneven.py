@@ -86,7 +86,7 @@ class Batches(Sampled):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether batches are chosen by their numbers though they have no one shape."""
+        """Whether batches have no one shape, and each is chosen by its number."""
         return isinstance(self.rows, Ragged)
 
     @property
@@ -136,6 +136,12 @@ class Batches(Sampled):
             return Batches(self.rows, self.cuts, chosen, self.nominal)
         start, stop = self.cuts.bounds(int(positions(chosen.maps[0], ())))
         return row_range(self.rows, start, stop)
+
+    def group(self, number: int) -> tuple[Node, range] | None:
+        """Return the rows of all batches, and those that one batch has."""
+        if self.index.maps != (LINE,):
+            return None
+        return self.rows, range(*self.cuts.bounds(number))
 
     def taker(self, reader_of: Callable[[Node], RowReader | None], plan: Any) -> RowReader | None:
         """Return what takes one batch; several need a plan."""

@@ -26,7 +26,7 @@ from dataview.compute.ways import (
     making_together,
     row_cuts,
 )
-from dataview.index import Constant, Index, compose, identity, parse
+from dataview.index import Constant, Index, compose, identity, parse, rows_index
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, field, select, stored
@@ -326,17 +326,23 @@ def without_mask(node: Node, dtype: DType, advice: str) -> Node:
     return node
 
 
-def copied_rows(node: Ragged, writable: bool = True) -> Ragged:
-    """Return a copy of ragged rows in memory, which know their gaps."""
+def copied_rows(
+    node: Ragged, writable: bool = True, chosen: range | np.ndarray | None = None
+) -> Ragged:
+    """Return a copy of ragged rows in memory, all or some of them, which know their gaps."""
+    if chosen is not None and node.layout.is_late:
+        return copied_rows(node.rows(chosen), writable)
     if isinstance(node.values, Ragged):
-        places, layout = node.chosen()
-        values: Node = copied_rows(node.values.rows(places), writable)
+        places, layout = node.chosen(chosen)
+        values: Node = copied_rows(node.values, writable, places)
     else:
-        array, layout = node.gathered(rows_of)
+        array, layout = node.gathered(rows_of, chosen)
         values, present = stored(ArraySource(array), writable), present_in(node.values)
         if present is not None:
-            mask, _ = Ragged(present, node.layout, node.index).gathered(rows_of)
+            mask, _ = Ragged(present, node.layout, node.index).gathered(rows_of, chosen)
             values = with_mask(values, stored(ArraySource(mask), False))
     found = Ragged(values, layout)
     found.meta, found.label = node.meta, node.label
+    if chosen is not None and node.label is not None:
+        found.label = node.label.of_part(rows_index((node.count,), chosen))
     return found

@@ -12,7 +12,7 @@ from dataview.exchange.convert import (
     operand_of,
     ragged,
 )
-from dataview.exchange.copies import freeze
+from dataview.exchange.copies import freeze, frozen_rows
 from dataview.exchange.datasets import data_node, holds_columns, numbered, sample_node
 from dataview.exchange.from_libraries import (
     check_gradient,
@@ -38,8 +38,8 @@ from dataview.exchange.to_libraries import (
 
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_batch", "arrow_stream", "bind",
-    "check_gradient", "data_node", "dlpack", "freeze", "holds_columns", "in_parts", "is_bunch",
-    "is_foreign", "is_view", "node_of", "numbered", "object_node", "operand_of", "pack_like",
-    "packed_in_order", "ragged", "recognise_views", "register_in_jax", "sample_node", "samples",
-    "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "check_gradient", "data_node", "dlpack", "freeze", "frozen_rows", "holds_columns", "in_parts",
+    "is_bunch", "is_foreign", "is_view", "node_of", "numbered", "object_node", "operand_of",
+    "pack_like", "packed_in_order", "ragged", "recognise_views", "register_in_jax", "sample_node",
+    "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import copied_rows, evaluate, evaluate_all
-from dataview.index import is_endless
+from dataview.compute import copied_rows, evaluate, evaluate_all, rows_of
+from dataview.index import Rows, is_endless
 from dataview.plan.build import field, stored, with_fields
-from dataview.plan.fields import Attached, Fields
+from dataview.plan.fields import NO_META, Attached, Field, Fields
 from dataview.plan.gaps import knowing, least_present, telling, with_mask
-from dataview.plan.kinds import Driven, Record, Sampled
+from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
@@ -40,6 +40,43 @@ def freeze(node: Node, writable: bool = False) -> Node:
             fields = node.fields.with_nodes(lambda column: copies[id(column)])
             return node.replaced(fields=knowing(fields))
         return _frozen(node, writable)
+
+
+def frozen_rows(node: Node, rows: Rows) -> Node | None:
+    """Return a read-only copy of rows that are ragged or of a record of stored columns, else None.
+
+    It is the copy of the part that these rows are, which takes a node for each column to make.
+    """
+    if isinstance(rows, int):
+        group = node.group(rows)
+        return None if group is None else frozen_rows(*group)
+    if isinstance(node, Ragged):
+        return copied_rows(node, False, rows) if _is_plain(node) else None
+    if not isinstance(node, Record) or node.rank != 1 or node.are_columns:
+        return None
+    fields = node.fields.named.values()
+    is_more = not fields or node.label is not None or node.mask is not None
+    if is_more or not all(field.follows_rows and _is_copied(field) for field in fields):
+        return None
+    copies: dict[int, Node] = {}
+    for column in node.attached():
+        if isinstance(column, Ragged):
+            copies[id(column)] = copied_rows(column, False, rows)
+        elif id(column) not in copies:
+            copies[id(column)] = stored(ArraySource(np.array(rows_of(column, rows))), False)
+    return Record(knowing(node.fields.with_nodes(lambda column: copies[id(column)])), 1, node.meta)
+
+
+def _is_copied(field: Field) -> bool:
+    """Whether rows of a column are copied with nothing else to look at, and nothing is computed."""
+    if not isinstance(field, Attached):
+        return False
+    node = field.node
+    if node.meta is not NO_META or node.fields.named or not _is_plain(node):
+        return False
+    while isinstance(node, (Select, Ragged)):
+        node = node.values if isinstance(node, Ragged) else node.node
+    return isinstance(node, Stored) and node.source.together is None
 
 
 def _is_plain(node: Node) -> bool:

@@ -52,11 +52,6 @@ class Sampled(Node):
         super().__init__(None, None, fields)
         self.node = node
 
-    @property
-    def is_numbered(self) -> bool:
-        """Whether rows are chosen by their numbers though they have no one shape."""
-        return self.is_sized
-
     def part(self, index: Index) -> Node:
         """Return the samples that an index on the rows alone selects."""
         raise NotImplementedError
@@ -547,8 +542,9 @@ def known_shape(node: Node) -> Shape:
 
 def shape_for_rows(node: Node) -> Shape | None:
     """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
-    is_numbered = node.shape is None and isinstance(node, Sampled) and node.is_numbered
-    return (node.count or 0,) if is_numbered else node.shape
+    if node.shape is None and (node.is_numbered or (isinstance(node, Sampled) and node.is_sized)):
+        return (node.count or 0,)
+    return node.shape
 
 
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:

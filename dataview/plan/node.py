@@ -166,6 +166,15 @@ class Node(Part):
     lifts: ClassVar[bool] = False
     """Whether a step on the node may be done on its rows instead: see `Sampled.as_rows`."""
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it has groups of rows of no one shape, of which each is chosen by its number."""
+        return False
+
+    def group(self, number: int) -> tuple[Node, range] | None:
+        """Return a node and the rows of it that a group is, None if it has no groups of rows."""
+        return None
+
     def __init__(
         self,
         shape: Shape | None,

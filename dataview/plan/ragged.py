@@ -7,7 +7,7 @@ that neither looks at single rows.  Values that are ragged themselves make rows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -50,7 +50,10 @@ from dataview.plan.kinds import (
 from dataview.plan.layout import reshaped
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.operations import is_cast
+from dataview.plan.values import array_or_none
 from dataview.sources import ArraySource, Memo
+
+Places: TypeAlias = range | np.ndarray
 
 WAYS_OUT = "_pad(value) makes an array of one shape of them, _map(function) does it row by row"
 
@@ -121,18 +124,24 @@ class Ragged(Sampled):
 
     # --- which rows ------------------------------------------------------------------------
 
-    def numbers(self) -> range | np.ndarray:
-        """Return the numbers that the rows have in the layout."""
+    def numbers(self, rows: Places | None = None) -> Places:
+        """Return the numbers that the rows have in the layout, all or some of them."""
         first = self.index.maps[0]
-        if type(first) is Array and first.axes == (0,):  # as in every batch
+        if rows is None and type(first) is Array and first.axes == (0,):  # as in every batch
             return first.values
         found = numbers_of(first, self.index.shape)
         if found is None:  # the same row throughout
-            return np.broadcast_to(positions(first, self.index.shape), self.index.shape)
-        return cast("range | np.ndarray", found(range(self.count)))
+            count = self.count if rows is None else len(rows)
+            return np.broadcast_to(positions(first, self.index.shape), (count,))
+        return cast(Places, found(range(self.count) if rows is None else rows))
 
-    def chosen(self) -> tuple[range | np.ndarray, Layout]:
-        """Return where the values of the rows are, and how these lie one after the other."""
+    def chosen(self, rows: Places | None = None) -> tuple[Places, Layout]:
+        """Return where the values of the rows are, and how these lie one after the other.
+
+        `rows` are some of the rows, by their numbers among those that there are.
+        """
+        if rows is not None:
+            return self.layout.part(self.numbers(rows))
         if self.laid is not None:
             return self.laid
         found = self.layout.part(self.numbers())
@@ -200,12 +209,12 @@ class Ragged(Sampled):
         values, layout = self.gathered(lambda node, places: evaluate(places_of(node, places)))
         return as_objects(values, layout)
 
-    def gathered(self, read: Callable[[Node, Any], np.ndarray]) -> tuple[np.ndarray, Layout]:
+    def gathered(self, read: Any, rows: Places | None = None) -> tuple[np.ndarray, Layout]:
         """Return a copy of the values of the rows, one after the other, and how they lie.
 
-        `read` reads the rows of a node that have these numbers.
+        `read` is a function of a node and the numbers of rows that it reads of it.
         """
-        places, layout = self.chosen()
+        places, layout = self.chosen(rows)
         found = read(self.values, places)
         is_new = isinstance(places, np.ndarray) or self.is_nested
         return found if is_new and found.flags.writeable else np.array(found), layout
@@ -447,7 +456,7 @@ class Ragged(Sampled):
         """Return a value as one to write to the flat values of these rows."""
         node = value
         if not isinstance(value, Node):
-            array = _array_or_none(value)
+            array = array_or_none(value)
             if array is not None and not array.ndim:
                 return value
             if array is None or array.dtype == object:
@@ -513,9 +522,9 @@ def as_ragged(node: Node, axes: int) -> Ragged:
 def places_of(node: Node, places: range | np.ndarray) -> Node:
     """Return the rows of a node at these places."""
     shape = (node.count or 0,) if isinstance(node, Ragged) else known_shape(node)
-    if isinstance(places, range):
+    if isinstance(places, range) and places.step == 1:
         return select(node, block_index(shape, places.start, places.stop))
-    return select(node, axis_index(shape, Array(places, (0,)), len(places)))
+    return select(node, axis_index(shape, Array(np.asarray(places), (0,)), len(places)))
 
 
 def _keyed(node: Node, key: tuple[Any, ...]) -> Node:
@@ -524,10 +533,3 @@ def _keyed(node: Node, key: tuple[Any, ...]) -> Node:
 
 def _is_number(value: Any) -> bool:
     return value.shape == () if isinstance(value, Node) else True
-
-
-def _array_or_none(value: Any) -> np.ndarray | None:
-    try:
-        return np.asarray(value)
-    except ValueError:  # lists of different lengths
-        return None

@@ -236,3 +236,11 @@ def holding(dtype: Any, value: Any, where: str = "") -> Any:
         return np.result_type(dtype, value)
     except TypeError:
         raise TypeError(f"{where}{value!r} is no padding for samples of {dtype}") from None
+
+
+def array_or_none(value: Any) -> np.ndarray | None:
+    """Return a value as an array, None if it is lists of different lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return None

@@ -25,7 +25,7 @@ from dataview.compute import (
     rows_of,
 )
 from dataview.errors import UndeclaredError, unknown_field, unknown_verb
-from dataview.exchange import bind, freeze, packed_in_order, recognise_views
+from dataview.exchange import bind, freeze, frozen_rows, packed_in_order, recognise_views
 from dataview.index import (
     NO_KEY,
     Rows,
@@ -187,7 +187,9 @@ class View(
 
     def _freeze(self) -> View:
         """Return a read-only copy of the data in memory, which never changes."""
-        return viewed(freeze(node_of(self)))
+        node, rows, _, _, _ = self._state
+        found = None if rows is None else frozen_rows(node, rows)
+        return viewed(freeze(node_of(self)) if found is None else found)
 
     # --- data in ---------------------------------------------------------------------------
 
