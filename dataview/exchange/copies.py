@@ -43,7 +43,7 @@ def freeze(node: Node, writable: bool = False) -> Node:
 
 
 def frozen_rows(node: Node, rows: Rows) -> Node | None:
-    """Return a read-only copy of rows that are ragged or of a record of stored columns, else None.
+    """Return a read-only copy of rows that are ragged or of a record in memory, None of others.
 
     It is the copy of the part that these rows are, which takes a node for each column to make.
     """
@@ -68,7 +68,7 @@ def frozen_rows(node: Node, rows: Rows) -> Node | None:
 
 
 def _is_copied(field: Field) -> bool:
-    """Whether rows of a column are copied with nothing else to look at, and nothing is computed."""
+    """Whether rows of a column are copied out of memory, with nothing else to look at."""
     if not isinstance(field, Attached):
         return False
     node = field.node
@@ -76,7 +76,7 @@ def _is_copied(field: Field) -> bool:
         return False
     while isinstance(node, (Select, Ragged)):
         node = node.values if isinstance(node, Ragged) else node.node
-    return isinstance(node, Stored) and node.source.together is None
+    return isinstance(node, Stored) and node.source.memory is not None
 
 
 def _is_plain(node: Node) -> bool:
