@@ -9,7 +9,8 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
@@ -339,8 +340,23 @@ def warn(message: str, once: bool = False) -> None:
         if line in _told:
             return
         _told.add(line)
+    if step := _step.get():
+        message = f"{message.rstrip('.')} in {step}"
     warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 _told: set[tuple[CodeType, int]] = set()
 """The lines that were told what is said once."""
+
+_step: ContextVar[str] = ContextVar("step", default="")
+"""What warnings say they happened in, if anything."""
+
+
+@contextlib.contextmanager
+def warnings_in(step: str) -> Iterator[None]:
+    """Let warnings end with the step in which they happen, so that filters know their beginning."""
+    before = _step.set(step)
+    try:
+        yield
+    finally:
+        _step.reset(before)

@@ -656,3 +656,17 @@ def test_blocks_are_longer_where_there_are_many_groups(rng):
         found = d._group(by="key")._mean().x()
     assert noted.reads == 3
     np.testing.assert_allclose(found, np.bincount(key, x) / np.bincount(key), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["nanmean", "nanstd", "nanmax", "nanmedian"])
+def test_a_warning_about_groups_names_the_statistic_and_the_field(kind):
+    d = dv.View(inner={"x": [np.nan, 1.0]}, y=[2.0, 3.0], k=[0, 1])
+    with pytest.warns(RuntimeWarning) as told:
+        getattr(d._group(by="k"), f"_{kind}")()()
+    (message,) = [str(one.message) for one in told]
+    assert message.endswith(f" in {kind} of groups, field 'inner.x'")
+    with pytest.warns(RuntimeWarning, match=r"(slice\.?|encountered)$"):
+        getattr(d.inner.x[:1], f"_{kind}")()()
+    big = dv.View(x=[1e308, 1e308], k=[0, 0])
+    with pytest.warns(RuntimeWarning, match="overflow encountered in sum of groups, field 'x'"):
+        big._group(by="k")._sum()()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import MEDIAN, quantiles_by_group, run_blocks
+from dataview.errors import warnings_in
 from dataview.index.sizes import sizes
 from dataview.plan.build import field
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -23,11 +24,12 @@ def group_quantiles(
     node: Node,
     number: Callable[[slice], np.ndarray],
     options: Mapping[str, Any],
+    titles: Mapping[str, str],
     found: np.ndarray,
 ) -> None:
     """Put the quantiles of each field of `found`, and of each group, there.
 
-    A group is in memory as a whole, however large it is.
+    A group is in memory as a whole, however large it is.  Warnings name what `titles` say.
     """
     names = found.dtype.names or ()
     if not size_of(np.shape(options["q"])) or not len(found):
@@ -50,9 +52,9 @@ def group_quantiles(
         for name, values in zip(names, columns[: len(parts)], strict=True):
             there = present.get(name)
             own = found[name][first:stop]
-            found[name][first:stop] = _of(values, codes, there, stop - first, options).reshape(
-                own.shape
-            )
+            with warnings_in(titles[name]):
+                value = _of(values, codes, there, stop - first, options)
+            own[...] = value.reshape(own.shape)
 
 
 def dtype_to_sort(dtype: DType, is_median: bool, has_mask: bool) -> DType:

@@ -17,7 +17,7 @@ from dataview.compute import (
     run_in_windows,
     settle,
 )
-from dataview.errors import RaggedError, error_at
+from dataview.errors import RaggedError, error_at, warnings_in
 from dataview.index import parse
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.fields import computed_meta
@@ -226,7 +226,7 @@ def nested(
 class Statistics(Photograph):
     """One statistic of every field, a row for each group."""
 
-    __slots__ = ("dtype", "groups", "kind", "kinds", "names", "options")
+    __slots__ = ("dtype", "groups", "kind", "kinds", "options", "titles")
     parts = ("node", "groups")
     about = "statistics of groups"
     is_shown = True
@@ -252,7 +252,9 @@ class Statistics(Photograph):
         self.dtype = np.dtype([*fields, *told])
         self.groups, self.kind, self.options = groups, kind, options
         self.kinds = {str(n): column.kind for n, column in enumerate(columns)}
-        self.names = {str(n): ".".join(path) for n, path in enumerate(named)}
+        self.titles = {
+            str(n): f"{kind} of groups, field {'.'.join(path)!r}" for n, path in enumerate(named)
+        }
 
     def find(self, node: Node) -> np.ndarray:
         """Read all fields: once, and for quantiles of large data as often as memory needs it."""
@@ -261,7 +263,7 @@ class Statistics(Photograph):
         number, table = numbering(node, groups), groups.table
         found = np.empty(len(table), self.dtype)
         if self.kind in QUANTILES:
-            group_quantiles(node, number, self.options, found)
+            group_quantiles(node, number, self.options, self.titles, found)
             return found
         states = self._states(node, number, table) if len(found) else {}
         errors = FloatErrors()
@@ -269,7 +271,8 @@ class Statistics(Photograph):
             kind, own = self.kinds[name], known_dtype(field(node, name))
             if "arg" in kind:
                 self._check_values(name, np.all(state[0] > 0, axis=1), table)
-            with errors.noting_in(kind):
+            title = self.titles[name]
+            with errors.noting_in(title), warnings_in(title):
                 value = np.asarray(grouping_of(kind, own).finish(state, self.options))
                 found[name] = value.reshape(found[name].shape)
             if _mask(name) in (found.dtype.names or ()):
@@ -282,8 +285,8 @@ class Statistics(Photograph):
         if not there.all():
             labels = ", ".join(map(told, table[~there][0]))
             raise ValueError(
-                f"{self.kind} of groups, field {self.names[name]!r}: All-NaN slice encountered in "
-                f"the group {labels}; group the rows that _dropna() leaves"
+                f"{self.titles[name]}: All-NaN slice encountered in the group {labels}; "
+                "group the rows that _dropna() leaves"
             )
 
     def _states(self, node: Node, number: Any, table: np.ndarray) -> dict[str, State]:
@@ -306,9 +309,7 @@ class Statistics(Photograph):
             try:
                 return kinds[name].part(block, values)
             except Exception as error:  # of objects, which may be anything
-                raise error_at(
-                    error, f"{self.kind} of groups, field {self.names[name]!r}"
-                ) from error
+                raise error_at(error, self.titles[name]) from error
 
         sizes, totals = np.zeros(count, np.int64), dict[str, State]()
         blocks = blocks_of(node, ROWS_OF_EACH * count)
