@@ -33,13 +33,16 @@ AMONG = 16
 class Block:
     """The rows of a block, by their codes, and how many rows each label has.
 
+    The codes are whole if none is known to be MISSING.
     The rows come in pieces, and a piece in lanes, such that a label has few rows of a lane: the
     key of a row is its code, plus the number of labels for each lane before its own.
     """
 
-    def __init__(self, codes: np.ndarray, count: int, start: int = 0) -> None:
+    def __init__(
+        self, codes: np.ndarray, count: int, start: int = 0, are_whole: bool = False
+    ) -> None:
         self.kept: np.ndarray | None = None
-        if codes.min(initial=0) == MISSING:
+        if not are_whole and codes.min(initial=0) == MISSING:
             self.kept = codes != MISSING
             codes = codes[self.kept]
         self.codes = codes
@@ -95,7 +98,7 @@ class Block:
         """Return the elements of columns where a mask is true, a label for each of its columns."""
         width = mask.shape[1]
         rows, columns = np.nonzero(mask) if width != 1 else (np.flatnonzero(mask[:, 0]), 0)
-        found = Block(self.codes[rows] * width + columns, self.count * width)
+        found = Block(self.codes[rows] * width + columns, self.count * width, are_whole=True)
         found._numbers = self.numbers[rows]
         return found
 

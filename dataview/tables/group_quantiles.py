@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.tables.coding import by_code
-from dataview.tables.keys import blocks_of, counts_of, read
+from dataview.tables.keys import ToNumbers, blocks_of, counts_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
 
 
 def group_quantiles(
     node: Node,
-    number: Callable[[slice], np.ndarray],
+    number: ToNumbers,
     options: Mapping[str, Any],
     titles: Mapping[str, str],
     found: np.ndarray,
@@ -41,7 +41,7 @@ def group_quantiles(
     for first, stop in _batches(node, number, len(found), most):
 
         def some(rows: slice, first: int = first, stop: int = stop) -> list[np.ndarray]:
-            codes = number(rows)
+            codes = number(rows).codes
             there = (codes >= first) & (codes < stop)
             columns = [read(part, rows)[there] for part in parts.values()]
             return [codes[there] - first, *columns, *(read(m, rows)[there] for m in masks.values())]
@@ -66,9 +66,7 @@ def dtype_to_sort(dtype: DType, is_median: bool, has_mask: bool) -> DType:
     return np.dtype(float) if dtype.kind in as_floats else dtype
 
 
-def _batches(
-    node: Node, number: Callable[[slice], np.ndarray], count: int, most: int
-) -> list[tuple[int, int]]:
+def _batches(node: Node, number: ToNumbers, count: int, most: int) -> list[tuple[int, int]]:
     """Return ranges of groups that have at most so many rows together, or are one."""
     (rows,) = known_shape(node)
     if rows <= most:

@@ -32,7 +32,16 @@ from dataview.tables.coding import told
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, dtype_to_sort, group_quantiles
 from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
-from dataview.tables.keys import WINDOW, Groups, Key, blocks_of, numbering, read, with_keys
+from dataview.tables.keys import (
+    WINDOW,
+    Groups,
+    Key,
+    ToNumbers,
+    blocks_of,
+    numbering,
+    read,
+    with_keys,
+)
 from dataview.tables.labels import label_dtype
 from dataview.tables.unique import in_records
 
@@ -289,7 +298,7 @@ class Statistics(Photograph):
                 "group the rows that _dropna() leaves"
             )
 
-    def _states(self, node: Node, number: Any, table: np.ndarray) -> dict[str, State]:
+    def _states(self, node: Node, number: ToNumbers, table: np.ndarray) -> dict[str, State]:
         """Return what the rows of each group contribute to the statistic of each field."""
         parts = {name: field(node, name) for name in self.kinds}
         kinds = {
@@ -299,7 +308,8 @@ class Statistics(Photograph):
         count = len(table)
 
         def grouped(rows: slice) -> tuple[np.ndarray, dict[str, State]]:
-            block = Block(number(rows), count, rows.start or 0)
+            codes, are_whole = number(rows)
+            block = Block(codes, count, rows.start or 0, are_whole)
             with np.errstate(all="ignore"):
                 states = {name: contributed(name, block, rows) for name in parts}
             return block.sizes, states  # counted with sums, while the codes are in the cache

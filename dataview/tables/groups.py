@@ -376,6 +376,7 @@ class _Order(Photograph):
         """Sort the rows by their groups."""
         groups = self.groups.found()
         number = numbering(node, groups)
-        codes = np.concatenate([*run_in_windows(number, blocks_of(node), WINDOW, "groups")])
+        found = run_in_windows(number, blocks_of(node), WINDOW, "groups")
+        codes = np.concatenate([numbers.codes for numbers in found])
         rows = by_code(codes, len(groups.table))
         return rows[np.count_nonzero(codes == MISSING) :]

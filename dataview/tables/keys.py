@@ -5,6 +5,7 @@ Groups have numbers in ascending order of their labels, those of the first key f
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -41,6 +42,9 @@ UNNAMED = "label"
 
 WINDOW = 32
 """How many blocks are grouped before they are combined, which bounds the memory of a pass."""
+
+PARTS = 2
+"""A block is as large as so many parts of other statistics: it costs some work for each group."""
 
 
 class Key(NamedTuple):
@@ -132,7 +136,7 @@ def blocks_of(node: Node, least: int = 1) -> list[slice]:
     (count,) = known_shape(node)
     parts = [field(node, name) for name in node.fields]
     row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
-    step = max(least, sizes.part_bytes // max(1, row))
+    step = max(least, PARTS * sizes.part_bytes // max(1, row))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]
 
 
@@ -218,11 +222,12 @@ class Counts(Photograph):
         return counts_of(node, numbering(node, groups), len(groups.table))
 
 
-def counts_of(node: Node, number: Callable[[slice], np.ndarray], count: int) -> np.ndarray:
+def counts_of(node: Node, number: ToNumbers, count: int) -> np.ndarray:
     """Return how many rows of a node have each of so many numbers."""
 
     def of_block(rows: slice) -> np.ndarray:
-        return np.bincount(number(rows) + 1, minlength=count + 1)[1:]  # MISSING is no group
+        codes = number(rows).codes
+        return np.bincount(codes + 1, minlength=count + 1)[1:]  # MISSING is no group
 
     found = np.zeros(count, np.int64)
     for counts in run_in_windows(of_block, blocks_of(node), WINDOW, "groups"):
@@ -234,8 +239,8 @@ def _together(number: Numbering, blocks: list[slice], wholly: bool) -> Counted:
     """Return the numbers of the labels that occur together, and how many rows have each."""
 
     def count(rows: slice) -> Counted:
-        codes = number(rows)
-        return counted(codes[codes != MISSING], wholly)
+        codes, are_whole = number(rows)
+        return counted(codes if are_whole else codes[codes != MISSING], wholly)
 
     return merged(count, blocks, np.empty(0, np.int64))
 
@@ -304,45 +309,52 @@ class Numbering:
             )
         self._codes = [_code_of(key, own) for key, own in zip(keys, labels, strict=True)]
 
-    def __call__(self, rows: slice) -> np.ndarray:
+    def __call__(self, rows: slice) -> Numbers:
         """Return the numbers of some rows."""
-        found = None
-        for key, code, size in zip(self._keys, self._codes, self._sizes, strict=True):
-            found = self._with(found, self._of_key(key, code, size, rows), size)
-        assert found is not None
-        return np.asarray(found)
+        columns = zip(self._keys, self._codes, self._sizes, strict=True)
+        own = [self._of_key(key, code, size, rows) for key, code, size in columns]
+        return functools.reduce(_combined, zip(own, self._sizes, strict=True))[0]
 
     def of_table(self, table: np.ndarray) -> np.ndarray:
         """Return the numbers of the rows of a table of labels."""
-        found = None
-        for n, (own, size) in enumerate(zip(self._labels, self._sizes, strict=True)):
-            codes = coder(own)(table[str(n)])
-            if self._gaps:
-                codes = np.where(codes == MISSING, size - 1, codes)
-            found = self._with(found, codes, size)
-        assert found is not None
-        return np.asarray(found)
+        own = []
+        for n, (labels, size) in enumerate(zip(self._labels, self._sizes, strict=True)):
+            codes = coder(labels)(table[str(n)])
+            own.append((Numbers(np.where(codes == MISSING, size - 1, codes), True), size))
+        return functools.reduce(_combined, own)[0].codes
 
-    def _of_key(self, key: Key, code: Code, size: int, rows: slice) -> np.ndarray:
+    def _of_key(self, key: Key, code: Code, size: int, rows: slice) -> Numbers:
         values = read(key.node, rows)
         codes = code(values)
         if codes is values and key.mask is None:  # each is its own number, so none is missing
-            return codes
+            return Numbers(codes, True)
         there = None if key.mask is None else read(key.mask, rows)
         codes = without_gaps(codes, there)
         if not len(codes) or codes.min() > MISSING:
-            return codes
+            return Numbers(codes, True)
         known = labelled(values, there, labels_of(key.node) is not None)
         when = "the groups were made; make them anew with _group"
         check_known(codes, known, values, range(rows.start, rows.stop), when)
-        return np.where(codes == MISSING, size - 1, codes) if self._gaps else codes
+        if self._gaps:
+            codes = np.where(codes == MISSING, size - 1, codes)
+        return Numbers(codes, self._gaps)
 
-    def _with(self, found: np.ndarray | None, codes: np.ndarray, size: int) -> np.ndarray:
-        if found is None:
-            return codes
-        number = found * size + codes
+
+class Numbers(NamedTuple):
+    """The numbers of some rows, and whether each row has one: none is MISSING."""
+
+    codes: np.ndarray
+    are_whole: bool
+
+
+def _combined(some: tuple[Numbers, int], more: tuple[Numbers, int]) -> tuple[Numbers, int]:
+    """Return the numbers of combinations, from those of some keys and of one more."""
+    (found, whole), count = some
+    (codes, all_there), size = more
+    number = found * size + codes
+    if not (whole and all_there):
         number[(found == MISSING) | (codes == MISSING)] = MISSING
-        return np.asarray(number)
+    return Numbers(number, whole and all_there), count * size
 
 
 def _code_of(key: Key, labels: np.ndarray) -> Code:
@@ -354,7 +366,11 @@ def _code_of(key: Key, labels: np.ndarray) -> Code:
     return lambda codes: ranks[checked_codes(codes, len(own))]
 
 
-def numbering(node: Node, groups: Found) -> Callable[[slice], np.ndarray]:
+ToNumbers = Callable[[slice], Numbers]
+"""A function that returns the numbers of some rows."""
+
+
+def numbering(node: Node, groups: Found) -> ToNumbers:
     """Return the function that gives rows of a record `with_keys` the numbers of their groups."""
     number = Numbering(_keys_in(node, len(groups.labels)), groups.labels, groups.gaps)
     numbers = number.of_table(groups.table)
@@ -364,11 +380,11 @@ def numbering(node: Node, groups: Found) -> Callable[[slice], np.ndarray]:
     return lambda rows: _placed(place, number(rows))
 
 
-def _placed(place: Code, numbers: np.ndarray) -> np.ndarray:
-    found: np.ndarray = place(numbers)
-    if ((found == MISSING) & (numbers != MISSING)).any():
+def _placed(place: Code, numbers: Numbers) -> Numbers:
+    found = place(numbers.codes)
+    if ((found == MISSING) & (numbers.codes != MISSING)).any():
         raise ValueError(
             "some rows hold labels together that did not occur together when the groups were "
             "made; make them anew with _group"
         )
-    return found
+    return Numbers(found, numbers.are_whole)
