@@ -19,6 +19,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from dataview.compute import (
     BEGUN,
+    KINDS,
     changing_arrays,
     evaluate,
     matmul,
@@ -465,11 +466,8 @@ def _sum_of_true(node: Node, axis: Any, keepdims: bool) -> Node:
 _ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     row.numpy or row.function: _of_elements(row) for row in OPERATIONS if row.operands
 }
-_KINDS = (
-    "sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all", "nansum", "nanprod",
-    "nanmean", "nanmin", "nanmax", "nanargmin", "nanargmax",
-)  # fmt: skip
-_STATISTICS = {getattr(np, kind): kind for kind in _KINDS} | {np.amin: "min", np.amax: "max"}
+_SPREADS = frozenset(["var", "std", "nanvar", "nanstd"])
+_STATISTICS = {getattr(np, kind): kind for kind in KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     **ROWS,
     np.allclose: _allclose,
@@ -496,17 +494,15 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.nanmedian: partial(_median, True),
     np.nanpercentile: partial(_percentile, without_missing=True),
     np.nanquantile: partial(_quantile, without_missing=True),
-    np.nanstd: partial(_spread, "nanstd"),
-    np.nanvar: partial(_spread, "nanvar"),
-    np.std: partial(_spread, "std"),
     np.swapaxes: _swapaxes,
     np.take: _take,
     np.transpose: _laid(layout.transposed),
     np.unique: _unique,
-    np.var: partial(_spread, "var"),
     np.vstack: lambda tup: _joined_as_rows([*map(node_from, tup)]),
     **{
-        function: partial(_begun if kind in BEGUN else _statistic, kind)
+        function: partial(
+            _begun if kind in BEGUN else _spread if kind in _SPREADS else _statistic, kind
+        )
         for function, kind in _STATISTICS.items()
     },
     **({np.astype: _laid(astype)} if hasattr(np, "astype") else {}),

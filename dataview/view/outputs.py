@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import reduction
+from dataview.compute import KINDS, reduction
 from dataview.plan.build import elementwise
 from dataview.plan.kinds import Reduction, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -85,9 +85,9 @@ def fitted(call: Call, found: Node, out: Node) -> Node | None:
     return found if same_dtype else _in_dtype(call, found, known_dtype(out))
 
 
-_OF_ALL = {
-    getattr(np, kind) for kind in "sum prod mean var std min max argmin argmax any all".split()
-} | {np.amin, np.amax, np.count_nonzero}
+_OF_ALL = {getattr(np, kind) for kind in KINDS if not kind.startswith("nan")} | {
+    np.amin, np.amax, np.count_nonzero,
+}  # fmt: skip
 """Statistics that have rules of their own for outputs."""
 
 _OF_ONE_SHAPE = {np.concatenate, np.dot, np.stack, np.take}
