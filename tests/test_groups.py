@@ -437,7 +437,7 @@ def test_a_display_of_much_data_or_of_a_function_of_the_user_finds_nothing(monke
     found = pets()._group(by="species")._mean()
     assert "  price    float64  (?,)\n" in repr(found)
     assert len(found) == 3 and "  price    float64  (3,)\n" in repr(found)
-    assert found.price().tolist() == [2, 6, 20]
+    assert found.price().tolist() == [2, 6, 20] and found.legs().tolist() == [2, 4, 3.5]
     assert "bird         2.0      2.0" in repr(found)
 
 
@@ -670,3 +670,39 @@ def test_a_warning_about_groups_names_the_statistic_and_the_field(kind):
     big = dv.View(x=[1e308, 1e308], k=[0, 0])
     with pytest.warns(RuntimeWarning, match="overflow encountered in sum of groups, field 'x'"):
         big._group(by="k")._sum()()
+
+
+def test_a_statistic_of_one_field_reads_no_other_and_has_no_other_s_faults(rng):
+    columns = {name: Noted(rng.normal(size=8)) for name in ("x", "y", "z")}
+    columns["x"].array[::2] = np.nan
+    key = Noted(np.arange(8) % 2)
+    d = dv.View(key=dv.View(key), **{name: dv.View(one) for name, one in columns.items()})
+
+    def reads():
+        return [one.reads for one in (key, *columns.values())]
+
+    means, places = d._group(by="key")._nanmean(), d._group(by="key")._nanargmin()
+    assert len(means) == len(places) == 2 and reads() == [2, 0, 0, 0]
+    y = columns["y"].array.copy()
+    expected = [y[0::2].mean(), y[1::2].mean()]
+    np.testing.assert_allclose(means.y(), expected)  # no warning of x
+    assert reads() == [3, 0, 1, 0]
+    assert places.y().tolist() == [2 * y[0::2].argmin(), 2 * y[1::2].argmin() + 1]
+    with pytest.raises(ValueError, match="nanargmin of groups, field 'x'"):
+        places.x()
+    whole = d._group(by="key")._max()
+    before = reads()
+    whole()
+    assert np.subtract(reads(), before).tolist() == [2, 1, 1, 1]
+
+
+def test_a_statistic_of_groups_is_of_the_data_before_a_write_whatever_was_taken(rng):
+    x, y = rng.normal(size=8), rng.normal(size=8)
+    d = dv.View(x=x.copy(), y=y.copy(), key=np.arange(8) % 2)
+    means = d._group(by="key")._mean()
+    first = means.x()
+    d.x[:], d.y[:] = 0, 0
+    np.testing.assert_allclose(first, x.reshape(4, 2).mean(axis=0))
+    np.testing.assert_allclose(means.x(), first)
+    np.testing.assert_allclose(means.y(), y.reshape(4, 2).mean(axis=0))
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(means)).x(), first)

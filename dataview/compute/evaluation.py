@@ -66,6 +66,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node, Shape
 from dataview.plan.operations import CRASHING, comparable
+from dataview.plan.photographs import take_tables
 from dataview.plan.places import operand_index
 from dataview.plan.symbols import Deferred, check_bound
 from dataview.plan.walk import below, rebuilt
@@ -340,6 +341,7 @@ def _record(
     new = np.zeros if node.are_columns else np.empty  # nobody's bytes are in the gaps of columns
     out = new(shape, known_dtype(node))
     parts = {name: part.node for name, part in members(node).items()}
+    take_tables(parts.values())
     for cut in cuts_of_request(parts.values()):
         for name, part in parts.items():
             out_of = out if cut is None else cut.of(out)

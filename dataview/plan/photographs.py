@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -111,6 +111,11 @@ class Photograph(Part):
         assert self.taken is not None
         return self.taken
 
+    def column(self, name: str) -> np.ndarray:
+        """Return a column of what was found."""
+        found: np.ndarray = self.array()[name]
+        return found
+
     def keep(self, found: np.ndarray) -> None:
         """Keep what was found, unless another thread has done so."""
         found.flags.writeable = False
@@ -146,8 +151,8 @@ class PhotographSource(Source):
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return part of what was found."""
-        found = self.photograph.array()
-        return gather.read(found if self.name is None else found[self.name], index)
+        own, name = self.photograph, self.name
+        return gather.read(own.array() if name is None else own.column(name), index)
 
     def member(self, name: str) -> Source:
         """Return the source of a column of a table that is found."""
@@ -157,6 +162,17 @@ class PhotographSource(Source):
     def describe(self) -> str:
         """Say that the data are computed."""
         return "computed"
+
+
+def take_tables(nodes: Iterable[Node]) -> None:
+    """Take what several nodes are columns of: together, and not one column after the other."""
+    seen = set[Photograph]()
+    for node in nodes:
+        source = getattr(getattr(node, "node", node), "source", None)  # of rows of a column, too
+        if isinstance(source, PhotographSource):
+            if source.photograph in seen:
+                source.photograph.array()
+            seen.add(source.photograph)
 
 
 class Late(Node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dataview.compute import (
 )
 from dataview.errors import RaggedError, error_at, warnings_in
 from dataview.index import parse
+from dataview.index.progress import begin
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.fields import computed_meta
 from dataview.plan.gaps import holds_codes, masks_in, present_in, put_mask
@@ -233,9 +234,13 @@ def nested(
 
 
 class Statistics(Photograph):
-    """One statistic of every field, a row for each group."""
+    """One statistic of every field, a row for each group.
 
-    __slots__ = ("dtype", "groups", "kind", "kinds", "options", "titles")
+    All are found in one pass, but the first field that is asked for by itself is found alone: most
+    often no other one is needed.
+    """
+
+    __slots__ = ("alone", "dtype", "groups", "kind", "kinds", "options", "titles")
     parts = ("node", "groups")
     about = "statistics of groups"
     is_shown = True
@@ -260,21 +265,48 @@ class Statistics(Photograph):
         told = [(_mask(str(n)), bool) for n, column in enumerate(columns) if column.has_mask]
         self.dtype = np.dtype([*fields, *told])
         self.groups, self.kind, self.options = groups, kind, options
+        self.alone: np.ndarray | None = None
         self.kinds = {str(n): column.kind for n, column in enumerate(columns)}
         self.titles = {
             str(n): f"{kind} of groups, field {'.'.join(path)!r}" for n, path in enumerate(named)
         }
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a copy with some slots changed, of which nothing is found yet."""
+        return super().replaced(alone=None, **changes)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return the statistic of a field, or its mask."""
+        node, is_first = self.node, self.alone is None and len(self.kinds) > 1
+        if is_first and not self.is_decided and node is not None:
+            with begin(self.about, None):
+                self.alone = self._found(node, [name.removeprefix(_mask(""))])
+        found: np.ndarray = (self.alone if _has(self.alone, name) else self.array())[name]
+        return found
+
     def find(self, node: Node) -> np.ndarray:
-        """Read all fields: once, and for quantiles of large data as often as memory needs it."""
+        """Find the statistics of all fields."""
+        alone = self.alone
+        rest = self._found(node, [name for name in self.kinds if not _has(alone, name)])
+        found = np.empty(len(rest), self.dtype)
+        for name in self.dtype.names or ():
+            found[name] = (alone if _has(alone, name) else rest)[name]
+        return found
+
+    def _found(self, node: Node, names: Sequence[str]) -> np.ndarray:
+        """Read some fields: once, and for quantiles of large data as often as memory needs it."""
+        others = self.kinds.keys() - {*names}
+        others |= {_mask(name) for name in others}
+        node = record({name: field(node, name) for name in node.fields if name not in others}, 1)
         settle(node)
         groups = self.groups.found()
         number, table = numbering(node, groups), groups.table
-        found = np.empty(len(table), self.dtype)
+        dtypes = [(name, self.dtype[name]) for name in self.dtype.names or ()]
+        found = np.empty(len(table), [own for own in dtypes if own[0] not in others])
         if self.kind in QUANTILES:
             group_quantiles(node, number, self.options, self.titles, found)
             return found
-        states = self._states(node, number, table) if len(found) else {}
+        states = self._states(node, names, number, table) if len(found) else {}
         errors = FloatErrors()
         for name, state in states.items():
             kind, own = self.kinds[name], known_dtype(field(node, name))
@@ -298,9 +330,11 @@ class Statistics(Photograph):
                 "group the rows that _dropna() leaves"
             )
 
-    def _states(self, node: Node, number: ToNumbers, table: np.ndarray) -> dict[str, State]:
-        """Return what the rows of each group contribute to the statistic of each field."""
-        parts = {name: field(node, name) for name in self.kinds}
+    def _states(
+        self, node: Node, names: Sequence[str], number: ToNumbers, table: np.ndarray
+    ) -> dict[str, State]:
+        """Return what the rows of each group contribute to the statistic of some fields."""
+        parts = {name: field(node, name) for name in names}
         kinds = {
             name: grouping_of(self.kinds[name], known_dtype(part)) for name, part in parts.items()
         }
@@ -334,6 +368,10 @@ class Statistics(Photograph):
                 )
         _check_rows(sizes, table)
         return totals
+
+
+def _has(found: np.ndarray | None, name: str) -> TypeGuard[np.ndarray]:
+    return found is not None and name in (found.dtype.names or ())
 
 
 def _values(part: Node, mask: Node | None, rows: slice) -> np.ndarray:
