@@ -113,7 +113,8 @@ def _read_together(
         key = node.pass_key
         alike = [one for one in groups if key and getattr(one[0].node, "pass_key", None) == key]
         return [one for one in alike if not pending(one[0].node)]
-    own = None if isinstance(node, Ragged) or 0 not in first[0].axes else table(node)
+    can_be = groups and 0 in first[0].axes and not isinstance(node, Ragged)
+    own = table(node) if can_be else None
     return [] if own is None else [one for one in groups if _is_of(one, own, node, table)]
 
 
