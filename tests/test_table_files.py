@@ -87,7 +87,7 @@ TYPES = {
     "pairs": (
         pa.array([[1, 2], None, [3, None]], pa.list_(pa.int8(), 2)),
         np.array([[1, 2], [0, 0], [3, 0]], "i1"),
-        [1, 0, 0],
+        [[1, 1], [0, 0], [1, 0]],
     ),
     "tensors": (tensors([range(6)]), np.arange(6, dtype="i4").reshape(1, 2, 3), NOTHING),
 }  # fmt: skip
@@ -132,7 +132,7 @@ def test_each_type_becomes_an_array_and_its_gaps_a_mask(name, rows, write, tmp_p
     np.testing.assert_array_equal(found, values)
     assert d._fields() == ("x",) if mask is NOTHING else ("x", "x_mask")
     if mask is not NOTHING:
-        assert d.x_mask().tolist() == list(map(bool, mask))
+        assert d.x_mask().tolist() == np.array(mask, bool).tolist()
         np.testing.assert_array_equal(d.x[::-1](), values[::-1])
 
 
@@ -1624,3 +1624,42 @@ def test_a_folder_of_tables_names_the_other_data_in_it(tmp_path):
         d["x.npy"]
     with pytest.raises(ValueError, match=r"a copy would lack it.*_drop\('s.csv', 'x.npy'\)"):
         d._save(tmp_path / "copy.h5")
+
+
+ROWS_OF_TWO = {
+    "numbers": pa.array([[1, 2], [None, 3], None, [4, 5]], pa.list_(pa.int64(), 2)),
+    "truths": pa.array([[True, None], [False, True], None, [True, True]], pa.list_(pa.bool_(), 2)),
+    "codes": pa.FixedSizeListArray.from_arrays(
+        pa.array(["a", "b", None, "a", None, None, "b", "b"]).dictionary_encode(),
+        2,
+        mask=pa.array([False, False, True, False]),
+    ),
+    "squares": pa.array(
+        [[[1, 2], [3, 4]], [[None, 2], [3, 4]], None, [[1, 1], [1, 1]]],
+        pa.list_(pa.list_(pa.int16(), 2), 2),
+    ),
+    "lists": pa.array([[[1, 2], [None, 3]], [], None, [[5, 6]]], pa.list_(pa.list_(pa.int8(), 2))),
+    "whole": pa.array([[1, 2], [0, 3], None, [4, 5]], pa.list_(pa.int64(), 2)),
+}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_rows_of_one_length_keep_what_is_beside_a_missing_element(suffix, tmp_path):
+    table, write = pa.table(ROWS_OF_TWO), WRITTEN["parquet" if suffix == ".parquet" else "arrow"]
+    wanted = table.to_pydict()
+    for number, view in enumerate((dv.View(table), dv.open(write(table, tmp_path / "a", 2)))):
+        np.testing.assert_array_equal(view.numbers(), [[1, 2], [0, 3], [0, 0], [4, 5]])
+        assert view.numbers_mask().tolist() == [[True] * 2, [False, True], [False] * 2, [True] * 2]
+        assert view.numbers._sum()() == 15 and view.squares_mask._shape() == (4, 2, 2)
+        assert view.whole_mask().tolist() == [True, True, False, True]
+        path = tmp_path / f"{number}{suffix}"
+        view._save(path)
+        again = dv.open(path)
+        for found in (pickle.loads(pickle.dumps(again)), again):
+            assert found.numbers._sum()() == 15 and found.numbers[1]._isna()().tolist() == [1, 0]
+        read = pq.read_table if suffix == ".parquet" else pa.feather.read_table
+        assert read(path).to_pydict() == wanted
+        assert pa.table(again)["numbers"].to_pylist()[:2] == wanted["numbers"][:2]
+        view._drop("codes")._save(tmp_path / f"{number}.jsonl")
+        lines = (tmp_path / f"{number}.jsonl").read_text().splitlines()
+        assert [json.loads(line)["numbers"] for line in lines] == wanted["numbers"]

@@ -329,10 +329,10 @@ def _fixed_lists(series: Any) -> Column:
     inner = _inside(series)
     shape = (len(series), series.dtype.shape[0], *known_shape(inner.node)[1:])
     node = reshaped(inner.node, shape)
-    if inner.present is None:
+    if inner.present is None or may_be_missing(known_dtype(node)):
         return Column(series.name, node)
-    there = evaluate(inner.present).reshape(shape[:2])
-    return _with_gaps(series.name, node, ~there.all(axis=1))
+    there = evaluate(inner.present)
+    return _with_gaps(series.name, node, ~there.reshape(*shape[:2], *there.shape[1:]))
 
 
 def _struct(series: Any) -> Column:

@@ -347,8 +347,9 @@ def _flat(name: str, part: Any, rank: int, present: Any = None) -> Iterator[tupl
             yield from _flat(f"{name}_{inner}" if name else inner, below, rank, present)
     elif part.ndim > rank:
         for number in range(part.shape[rank]):
-            column = part[(slice(None),) * rank + (number,)]
-            yield from _flat(f"{name}_{number}", column, rank, present)
+            entry = (*[slice(None)] * rank, number)
+            there = present if present is None or present.ndim <= rank else present[entry]
+            yield from _flat(f"{name}_{number}", part[entry], rank, there)
     else:
         yield name, Gapped(part, present)
 

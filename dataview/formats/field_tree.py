@@ -30,7 +30,7 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
-from dataview.plan.gaps import is_of_rows, knowing, masks_among
+from dataview.plan.gaps import MASK_OF, is_of_rows, knowing, masks_among, tells
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -101,15 +101,24 @@ def masks_of_entries(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> 
     of_rows = {
         name
         for name, entry in entries.items()
-        if entry["kind"] == "array" and _tells_of_rows(arrays[entry["at"]])
+        if entry["kind"] == "array" and _tells(entry, entries, arrays)
     }
     found = masks_among({name: entry.get("meta", {}) for name, entry in entries.items()}, of_rows)
     return {name: mask for name, mask in found.items() if entries[name]["kind"] != "record"}
 
 
-def _tells_of_rows(node: Node) -> bool:
-    """Whether an array has a truth value for each row, or the one of a single sample."""
-    return is_of_rows(node) or (node.dtype == bool and node.shape == ())
+def _tells(
+    entry: Mapping[str, Any], entries: Mapping[str, Any], arrays: Mapping[str, Node]
+) -> bool:
+    """Whether an array has a truth value for each row, or for the one sample.
+
+    That of which metadata tell the column may have one for each element.
+    """
+    node = arrays[entry["at"]]
+    if is_of_rows(node) or (node.dtype == bool and node.shape == ()):
+        return True
+    column = entries.get(entry.get("meta", {}).get(MASK_OF), {})
+    return column.get("kind") == "array" and tells(node, arrays[column["at"]])
 
 
 def masked_places(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:

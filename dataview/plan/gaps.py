@@ -234,13 +234,13 @@ def knowing(fields: Fields) -> Fields:
         if not isinstance(column, Attached) or not isinstance(told, Attached):
             continue
         is_finer = column.node.has_gaps and not told.node.shape  # it knows which of its values lack
-        if _tells(told.node, column.node) and not is_finer:
+        if tells(told.node, column.node) and not is_finer:
             known = with_mask(column.node, told.node)
             fields = fields.with_field(name, column.of(known))
     return fields
 
 
-def _tells(mask: Node, column: Node) -> bool:
+def tells(mask: Node, column: Node) -> bool:
     """Whether a mask has a truth value for a sample, or for each of its rows or elements."""
     if mask.dtype != bool or mask.shape is None or column.shape is None:
         return False

@@ -59,7 +59,10 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
             f"{path} is no part: {called} has no rows of one shape, nor of one ragged axis; "
             "dv.concat([dv.open(path) for path in paths]) joins such files"
         )
-    return Kind(node.dtype, node.shape[1:], depth, leaf.mask is not None)
+    of_elements = leaf.mask is not None and len(leaf.mask.shape or ()) > 1
+    return Kind(
+        node.dtype, node.shape[1:], depth, leaf.mask is not None, lacks_elements=of_elements
+    )
 
 
 def rows_in(node: Node) -> int:

@@ -129,7 +129,8 @@ def _written(kind: Kind, name: Name) -> list[Any]:
                 f"a manifest has no word for the dtype {kind.dtype} of {'.'.join(name)!r}; open "
                 "without manifest="
             )
-    return [text, list(kind.shape), kind.depth, kind.has_missing, kind.nature, kind.nothing]
+    own = [text, list(kind.shape), kind.depth, kind.has_missing, kind.nature, kind.nothing]
+    return [*own, True] if kind.lacks_elements else own
 
 
 def _with_words(labels: list[object], name: Name) -> list[object]:
@@ -143,12 +144,20 @@ def _with_words(labels: list[object], name: Name) -> list[object]:
     return labels
 
 
-def _kind(dtype: str, shape: Any, depth: Any, has_missing: Any, nature: Any, nothing: Any) -> Kind:
+def _kind(
+    dtype: str,
+    shape: Any,
+    depth: Any,
+    has_missing: Any,
+    nature: Any,
+    nothing: Any,
+    lacks_elements: Any = False,
+) -> Kind:
     found: Any = np.dtypes.StringDType() if dtype == _TEXT else _dtype(dtype)
     _check(all(type(length) is int and length >= 0 for length in shape))
-    _check(type(depth) is int and type(has_missing) is bool)
+    _check(type(depth) is int and {type(has_missing), type(lacks_elements)} == {bool})
     _check(type(nature) is str and (nothing is None or type(nothing) is int))
-    return Kind(found, tuple(shape), depth, has_missing, nature, nothing)
+    return Kind(found, tuple(shape), depth, has_missing, nature, nothing, lacks_elements)
 
 
 def _dtype(text: str) -> Any:

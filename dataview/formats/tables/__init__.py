@@ -1,6 +1,6 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
-from dataview.formats.tables.arrow import TABLE_META
+from dataview.formats.tables.arrow import HAS_MASK, OF_ELEMENTS, TABLE_META
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
@@ -16,6 +16,8 @@ from dataview.formats.tables.schema import Tables, check_schema, joined, missing
 from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
+    "HAS_MASK",
+    "OF_ELEMENTS",
     "TABLE_META",
     "TABLE_SUFFIXES",
     "Column",

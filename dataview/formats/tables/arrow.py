@@ -16,6 +16,7 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
+from dataview.plan.operations import may_be_missing
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
 """The dtype of codes of dictionaries, and the code of what is missing."""
@@ -26,6 +27,9 @@ TABLE_META = b"dataview"
 
 HAS_MASK = "mask"
 """The entry of that metadata for a column that has a mask even if nothing is missing."""
+
+OF_ELEMENTS = "elements"
+"""The value of that entry if the mask is one of elements of rows; it is true otherwise."""
 
 
 class Leaf(NamedTuple):
@@ -62,15 +66,20 @@ def compute() -> Any:
 # --- what the types become -----------------------------------------------------------------------
 
 
-def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name, int], bool]) -> Leaves:
+def leaves_of(
+    fields: Sequence[Any],
+    may_miss: Callable[[Name, int], bool],
+    lacks_elements: Callable[[Name, tuple[int, ...], int], bool] = lambda *_: True,
+) -> Leaves:
     """Return the leaves of the columns of a schema.
 
-    `may_miss` says by its name and its place whether one may lack values.
+    `may_miss` says by its name and its place whether one may lack values, and `lacks_elements`
+    by its shape, too, whether these may be elements of its rows, and not only rows.
     """
     leaves = Leaves({}, {}, {})
     count = 0
     for field in fields:
-        found = list(_leaves(field, (), (), 0, False))
+        found = list(_leaves(field, (), _Around()))
         leaves.places.update((name, count + place) for place, (name, _) in enumerate(found))
         count += len(found)
         reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
@@ -81,41 +90,64 @@ def leaves_of(fields: Sequence[Any], may_miss: Callable[[Name, int], bool]) -> L
         for name, leaf in () if reasons else found:
             assert isinstance(leaf, Leaf)
             meta = dict(leaf.meta)
-            is_noted = meta.pop(HAS_MASK, False) is True
-            has_missing = leaf.kind.has_missing and may_miss(name, leaves.places[name])
-            kind = leaf.kind._replace(has_missing=is_noted or has_missing)
+            noted, place, kind = meta.pop(HAS_MASK, False), leaves.places[name], leaf.kind
+            has_missing = kind.has_missing and may_miss(name, place)
+            if kind.lacks_elements and noted != OF_ELEMENTS:
+                is_likely = has_missing and (kind.depth or lacks_elements(name, kind.shape, place))
+                kind = kind._replace(lacks_elements=bool(is_likely))
+            kind = kind._replace(has_missing=has_missing or noted in (True, OF_ELEMENTS))
             leaves.found[name] = Leaf(kind, leaf.type, meta)
     return leaves
 
 
-def _leaves(
-    field: Any, within: Name, shape: tuple[int, ...], depth: int, nullable: bool
-) -> Iterator[tuple[Name, Leaf | str]]:
+def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, Leaf | str]]:
     """Yield the leaves below a field by name, or why it has none."""
     name = (*within, field.name)
-    for own, leaf in _below(field.type, name, shape, depth, nullable or field.nullable):
+    for own, leaf in _below(field.type, name, around.with_nulls_of(field)):
         if own == name and isinstance(leaf, Leaf):
             leaf = leaf._replace(meta={**text_meta(field.metadata), **leaf.meta})
         yield own, leaf
 
 
-def _below(
-    kind: Any, name: Name, shape: tuple[int, ...], depth: int, nullable: bool
-) -> Iterator[tuple[Name, Leaf | str]]:
+class _Around(NamedTuple):
+    """What a type is inside of: lists of one length, of others, and what may be missing."""
+
+    shape: tuple[int, ...] = ()
+    depth: int = 0
+    nullable: bool = False
+    lacks_elements: bool = False
+
+    def with_nulls_of(self, field: Any) -> _Around:
+        """Return the same with what a field in it may lack."""
+        nullable = self.nullable or field.nullable
+        return self._replace(
+            nullable=nullable,
+            lacks_elements=self.lacks_elements or (bool(self.shape) and field.nullable),
+        )
+
+    def in_shape(self, shape: tuple[int, ...], item: Any) -> _Around:
+        """Return what is around an item of lists of one length."""
+        return self._replace(shape=(*self.shape, *shape)).with_nulls_of(item)
+
+    def in_list(self, item: Any) -> _Around:
+        """Return what is around an item of lists of any length."""
+        return _Around(depth=self.depth + 1, nullable=self.nullable or item.nullable)
+
+
+def _below(kind: Any, name: Name, around: _Around) -> Iterator[tuple[Name, Leaf | str]]:
     """Yield the leaves below a type by name, or why it has none."""
     types = arrow().types
     kind, inner_shape = stored_type(kind)
     has_parts = kind.num_fields > 0
     if types.is_struct(kind):
         for part in kind:
-            yield from _leaves(part, name, shape, depth, nullable)
+            yield from _leaves(part, name, around)
     elif has_parts and is_fixed(kind):
         lengths = inner_shape or (kind.list_size,)
-        own = nullable or kind.value_field.nullable
-        yield from _below(kind.value_type, name, (*shape, *lengths), depth, own)
+        yield from _below(kind.value_type, name, around.in_shape(lengths, kind.value_field))
     elif has_parts and is_list(kind):
         item = _item_of(kind)
-        yield from _below(item.type, name, (), depth + 1, nullable or item.nullable)
+        yield from _below(item.type, name, around.in_list(item))
     else:
         found = dtype_of(kind)
         if isinstance(found, str):
@@ -123,7 +155,10 @@ def _below(
             return
         meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
         nothing = MISSING_CODE if types.is_dictionary(kind) else None
-        yield name, Leaf(Kind(found, shape, depth, nullable, _nature(kind), nothing), kind, meta)
+        shape, depth, nullable, inside = around
+        inside = inside and not may_be_missing(found)
+        own = Kind(found, shape, depth, nullable, _nature(kind), nothing, inside)
+        yield name, Leaf(own, kind, meta)
 
 
 def _nature(kind: Any) -> str:

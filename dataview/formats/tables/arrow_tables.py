@@ -145,7 +145,9 @@ class ArrowTable(Table):
                     self.dictionaries[name] = labels_in(found)
                 if any(labels.null_count for labels in found):
                     leaf = self.leaves[name]
-                    self.leaves[name] = leaf._replace(kind=leaf.kind._replace(has_missing=True))
+                    has_lists = bool(leaf.kind.shape) and not leaf.kind.depth
+                    kind = leaf.kind._replace(has_missing=True, lacks_elements=has_lists)
+                    self.leaves[name] = leaf._replace(kind=kind)
 
     def decode(self, name: Name) -> None:
         """Have a column of codes be one of what these stand for."""

@@ -20,7 +20,7 @@ from dataview.formats.tables.arrow import (
     pairs_of,
     stored_type,
 )
-from dataview.formats.tables.columns import Column, Name
+from dataview.formats.tables.columns import Column, Name, mask_of
 from dataview.formats.tables.late_values import Decoded, LateValues
 from dataview.plan.operations import may_be_missing, nothing_in
 
@@ -87,23 +87,43 @@ def _plain(array: Any) -> Any:
 def _fixed(
     array: Any, name: Name, dictionaries: Dictionaries, shape: tuple[int, ...]
 ) -> Iterator[tuple[Name, Column]]:
-    """Yield the leaves of lists of one length.
+    """Yield the leaves of lists of one length, with a mask of elements if one is missing in a list.
 
-    A row is missing, too, if a part of it is; NaN, NaT and None tell it themselves.
+    NaN, NaT and None tell it themselves: beside these the mask is one of rows.
     """
     count, length = len(array), array.type.list_size
     inner = array.values.slice(array.offset * length, count * length)
     own = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     for leaf, column in _columns(inner, name, dictionaries):
-        values, present = np.asarray(column.values), own
-        if column.present is not None and not may_be_missing(values.dtype):
-            whole = column.present.reshape(count, length).all(axis=1)
-            present = whole if own is None else own & whole
+        inside, values, present = column.present, np.asarray(column.values), own
+        if inside is not None and not may_be_missing(values.dtype):
+            elements = mask_of(inside, values.shape).reshape(count, -1)
+            present = _of_elements(elements, own, (*shape, *values.shape[1:]))
         values = values.reshape(count, *shape, *values.shape[1:])
         if own is not None:  # anything may lie where there is none
             values = np.array(values)
             values[~own] = nothing_in(values.dtype)
         yield leaf, Column(values, present)
+
+
+def _of_elements(
+    elements: np.ndarray, own: np.ndarray | None, shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """Return which elements of rows are there, or which rows if that tells as much.
+
+    `own` are the rows that are there.  A row of one element is missing if that is.
+    """
+    rows = elements if own is None else elements[own]
+    if rows.all():
+        return own
+    there = elements if own is None else elements & own[:, None]
+    return there.reshape(-1, *shape) if elements.shape[1] > 1 else there[:, 0]
+
+
+def lacks_elements(array: Any, name: Name) -> bool:
+    """Whether elements of lists of one length are missing below an array, and not only lists."""
+    present = columns_of(array, name[:1])[name].present
+    return present is not None and present.ndim > 1
 
 
 def _in_lists(array: Any) -> tuple[np.ndarray, np.ndarray | None, Any]:
@@ -136,7 +156,8 @@ def _tidy(column: Column) -> Column:
     assert column.offsets is not None
     inner = _tidy(inner)
     if inner.present is not None and not _is_told(inner) and not inner.present.all():
-        lacking = np.concatenate([[0], np.cumsum(~inner.present)])
+        rows = mask_of(inner.present, (len(inner.present),))
+        lacking = np.concatenate([[0], np.cumsum(~rows)])
         whole = lacking[column.offsets[1:]] == lacking[column.offsets[:-1]]
         present = whole if column.present is None else column.present & whole
         return Column(inner, present, column.offsets)

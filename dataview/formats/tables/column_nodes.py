@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.formats.contents import described
-from dataview.formats.tables.columns import JOINED_ROWS, Column, Kind, Name, Table
+from dataview.formats.tables.columns import JOINED_ROWS, Column, Kind, Name, Table, mask_of
 from dataview.formats.tables.fills import fills_of
 from dataview.formats.tables.late_values import LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
@@ -33,7 +33,8 @@ class ColumnSource(Source):
     """
 
     __slots__ = (
-        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "name", "shape", "starts", "table",
+        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "lacks_elements", "name", "shape",
+        "starts", "table",
     )  # fmt: skip
 
     def __init__(
@@ -47,15 +48,25 @@ class ColumnSource(Source):
     ) -> None:
         self.table, self.name, self.depth, self.is_mask = table, name, depth, is_mask
         self.starts = table.starts if starts is None else starts
-        self.has_gaps = kind.has_missing and not is_mask and not (depth and kind.shape)
+        self.has_gaps = kind.has_missing and not is_mask
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
-        self.shape = (int(self.starts[-1]), *(() if is_mask else kind.shape))
+        self.lacks_elements = kind.lacks_elements
+        self.shape = (int(self.starts[-1]), *(kind.mask_shape if is_mask else kind.shape))
         self.chunk_rows = _chunk_rows(table, self.starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kind = Kind(self.dtype, self.shape[1:], has_missing=self.has_gaps)
+        kind = self._kind()
         starts = None if self.starts is self.table.starts else self.starts
         return ColumnSource, (self.table, self.name, kind, self.depth, starts, self.is_mask)
+
+    def _kind(self) -> Kind:
+        """Return what is known of its values."""
+        return Kind(
+            self.dtype,
+            self.shape[1:],
+            has_missing=self.has_gaps,
+            lacks_elements=self.lacks_elements,
+        )
 
     @property
     def present(self) -> Source | None:  # type: ignore[override]
@@ -66,7 +77,7 @@ class ColumnSource(Source):
         is_told = self.dtype.hasobject if self.depth else may_be_missing(self.dtype)
         if is_told or not self.has_gaps:
             return None
-        return ColumnSource(self.table, self.name, Kind(self.dtype), self.depth, self.starts, True)
+        return ColumnSource(self.table, self.name, self._kind(), self.depth, self.starts, True)
 
     def read(self, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects, of the groups that have any of it."""
@@ -200,7 +211,7 @@ class ColumnSource(Source):
         if not self.is_mask:
             return cast("np.ndarray | LateValues", column.values)
         count = int(self.starts[stop] - self.starts[first])
-        return np.ones(count, bool) if column.present is None else column.present
+        return mask_of(column.present, (count, *self.shape[1:]))
 
     def bounds(self) -> Any:
         """Return the least and the greatest value of each group, with where groups start."""
@@ -222,8 +233,7 @@ class ColumnSource(Source):
         table = None if self.depth else self.table.whole()
         if table is None:
             return None
-        kind = Kind(self.dtype, self.shape[1:], has_missing=self.has_gaps)
-        return ColumnSource(table, self.name, kind, is_mask=self.is_mask)
+        return ColumnSource(table, self.name, self._kind(), is_mask=self.is_mask)
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same column, or mask, of the same table."""
@@ -326,11 +336,16 @@ def table_node(
         for name, kind in kinds.items()
     }
     masks = {
-        name: stored(ColumnSource(table, name, kind, is_mask=True))
+        name: stored(ColumnSource(table, name, _in_rows(kind), is_mask=True))
         for name, kind in kinds.items()
         if kind.has_missing
     }
     return nested(nodes, masks, lost)
+
+
+def _in_rows(kind: Kind) -> Kind:
+    """Return what the rows of a column are: of lists their mask tells which of them there are."""
+    return kind._replace(lacks_elements=False) if kind.depth else kind
 
 
 def nested(nodes: Mapping[Name, Node], masks: Mapping[Name, Node], lost: Mapping[str, str]) -> Node:
@@ -388,7 +403,7 @@ class ListSource(ColumnSource):
     def __init__(self, lists: Lists, is_mask: bool = False) -> None:
         self.lists, self.table, self.name, self.is_mask = lists, lists.table, lists.name, is_mask
         self.dtype, self.depth = np.dtype(bool) if is_mask else lists.kind.dtype, lists.kind.depth
-        self.has_gaps = lists.kind.has_missing and not is_mask and not lists.kind.shape
+        self.has_gaps = lists.kind.has_missing and not is_mask
 
     def near(self, lists: Lists) -> ListSource:
         """Return the source of the same of other lists of the column."""
@@ -405,6 +420,9 @@ class ListSource(ColumnSource):
 
     starts = property(lambda self: self.lists.starts)
     shape = property(
-        lambda self: (int(self.starts[-1]), *(() if self.is_mask else self.lists.kind.shape))
+        lambda self: (
+            int(self.starts[-1]),
+            *(self.lists.kind.mask_shape if self.is_mask else self.lists.kind.shape),
+        )
     )
     chunk_rows = property(lambda self: _chunk_rows(self.table, self.starts))

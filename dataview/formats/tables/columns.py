@@ -43,6 +43,7 @@ WEIGHED = 1000
 class Column(NamedTuple):
     """The values of some rows, and which of them there are; None if there are all.
 
+    `present` has a truth value for each row, or for each element of a column of more axes.
     Where each row is a list, `values` has those of all lists, and list i has the values from
     `offsets[i]` to `offsets[i + 1]`.
     """
@@ -91,6 +92,7 @@ class Kind(NamedTuple):
 
     `nature` says in words what they are beside their dtype: columns of other natures have nothing
     in common.  `nothing` stands where there is no value, None for what is usual for the dtype.
+    `lacks_elements` is true if elements of a row of more axes may be missing, and not only rows.
     """
 
     dtype: np.dtype[Any]
@@ -99,6 +101,22 @@ class Kind(NamedTuple):
     has_missing: bool = False
     nature: str = ""
     nothing: Any = None
+    lacks_elements: bool = False
+
+    @property
+    def mask_shape(self) -> tuple[int, ...]:
+        """The axes of the mask behind the rows."""
+        return self.shape if self.lacks_elements else ()
+
+
+def mask_of(present: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Return where a column has values as a mask of rows, or of elements, as a shape says."""
+    if present is None:
+        return np.ones(shape, bool)
+    if present.ndim > len(shape):
+        return np.asarray(present.all(axis=tuple(range(len(shape), present.ndim))))
+    inner = (1,) * (len(shape) - present.ndim)
+    return np.broadcast_to(present.reshape(present.shape + inner), shape) if inner else present
 
 
 _Reading: TypeAlias = "Future[Mapping[Name, Column]]"

@@ -23,6 +23,7 @@ from dataview.formats.tables.arrow_tables import (
     starts_of,
     too_large,
 )
+from dataview.formats.tables.arrow_values import lacks_elements
 from dataview.formats.tables.columns import Name
 from dataview.sources import open_regular
 
@@ -102,12 +103,23 @@ class FeatherTable(ArrowTable):
             raise ValueError(f"it is cut short or broken: {error}") from None
         self.is_packed = any(head.is_packed for head in self.heads)
         missing = _missing(list(schema), self.heads)
-        self.leaves, self.lost, _ = leaves_of(list(schema), lambda name, _: name in missing)
-        self.meta = text_meta(schema.metadata)
         self.numbers = {field.name: number for number, field in enumerate(schema)}
+        self.leaves, self.lost, _ = leaves_of(
+            list(schema), lambda name, _: name in missing, self._lacks_elements
+        )
+        self.meta = text_meta(schema.metadata)
         lengths = starts_of([head.rows for head in self.heads])
         self.pieces = list(self._pieces(np.diff(lengths).tolist()))
         return starts_of([rows for _, _, rows in self.pieces])
+
+    def _lacks_elements(self, name: Name, *_: Any) -> bool:
+        """Whether elements of lists of one length are missing, which heads do not tell."""
+        for number in range(len(self.heads)):
+            column = self._batch(number, [self.numbers[name[0]]]).column(name[0])
+            column.validate(full=True)
+            if lacks_elements(column, name):
+                return True
+        return False
 
     def _pieces(self, lengths: list[int]) -> Iterator[tuple[int, int, int]]:
         """Yield the groups of rows: the number of the batch, where they begin there, how many."""

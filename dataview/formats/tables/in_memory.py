@@ -18,6 +18,7 @@ from dataview.formats.tables.arrow_values import (
     dictionaries_in,
     items_in,
     labels_in,
+    lacks_elements,
     one_array,
 )
 from dataview.formats.tables.column_nodes import nested, table_node
@@ -139,7 +140,11 @@ def node_of_rows(
     `column` has the values that the rows are chosen from, and `labels` what codes below it are of.
     """
     missing = {own for chunk in column.chunks for own in _lacking(chunk, (name,), False)}
-    found = leaves_of([arrow().field(name, column.type)], lambda own, _: own in missing)
+    found = leaves_of(
+        [arrow().field(name, column.type)],
+        lambda own, _: own in missing,
+        lambda own, *_: any(lacks_elements(chunk, own) for chunk in column.chunks),
+    )
     if found.lost:
         return None
     metas = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -63,7 +64,9 @@ class ParquetTable(ArrowTable):
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
-        self.leaves, self.lost, self.places = leaves_of(fields, self._may_miss)
+        self.leaves, self.lost, self.places = leaves_of(
+            fields, self._may_miss, self._lacks_elements
+        )
         if len(self.places) != self.metadata.num_columns:
             raise ValueError("its columns do not fit their description")
         self.meta = text_meta(fields.metadata)
@@ -85,6 +88,24 @@ class ParquetTable(ArrowTable):
         for group in range(self.metadata.num_row_groups):
             found = self.metadata.row_group(group).column(place).statistics
             if found is None or not found.has_null_count or found.null_count:
+                return True
+        return False
+
+    def _lacks_elements(self, name: Name, shape: tuple[int, ...], place: int) -> bool:
+        """Whether elements of lists of one length may be missing, and not only such lists.
+
+        A missing list is one entry of a column, and there is one for each element of others.
+        """
+        length = math.prod(shape)
+        if length == 1:
+            return False
+        for number in range(self.metadata.num_row_groups):
+            group = self.metadata.row_group(number)
+            column = group.column(place)
+            found = column.statistics
+            if found is None or not found.has_null_count:
+                return True
+            if group.num_rows * length - column.num_values != found.null_count * (length - 1):
                 return True
         return False
 

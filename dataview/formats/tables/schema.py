@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dataview.errors import hint, shortened
-from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""
@@ -117,13 +117,15 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     for empty, full in ((one, other), (other, one)):
         if empty.nature == NOTHING and empty.depth in (0, full.depth) and not empty.shape:
             return full._replace(has_missing=True)
-    both = one._replace(has_missing=one.has_missing or other.has_missing)
-    if both == other._replace(has_missing=both.has_missing):
+    both = one._replace(
+        has_missing=one.has_missing or other.has_missing,
+        lacks_elements=one.lacks_elements or other.lacks_elements,
+    )
+    other = other._replace(has_missing=both.has_missing, lacks_elements=both.lacks_elements)
+    if both == other:
         return both
     dtype = _common(one.dtype, other.dtype)
-    fits = dtype is not None and one._replace(dtype=dtype) == other._replace(
-        dtype=cast(Any, dtype), has_missing=one.has_missing
-    )
+    fits = dtype is not None and both._replace(dtype=dtype) == other._replace(dtype=dtype)
     if fits and schema == "union":
         return both._replace(dtype=cast(Any, dtype))
     remedy = "schema='union' gives what they have in common" if fits else "open them one by one"
@@ -242,7 +244,7 @@ def behind(columns: Sequence[Column]) -> Column:
         return columns[0]
     present = None
     if any(column.present is not None for column in columns):
-        present = np.concatenate([_presence(column) for column in columns])
+        present = _presences(columns)
     values = [column.values for column in columns]
     joint = (
         behind(cast(Any, values))
@@ -253,6 +255,15 @@ def behind(columns: Sequence[Column]) -> Column:
         return Column(joint, present)
     lengths = [np.diff(cast(Any, column.offsets)) for column in columns]
     return Column(joint, present, np.concatenate([[0], np.cumsum(np.concatenate(lengths))]))
+
+
+def _presences(columns: Sequence[Column]) -> np.ndarray:
+    """Return which rows of columns are there, or which elements if one of them tells that."""
+    found = [_presence(column) for column in columns]
+    if len({present.ndim for present in found}) > 1:
+        shapes = [cast(np.ndarray, column.values).shape for column in columns]
+        found = [*map(mask_of, found, shapes)]
+    return np.concatenate(found)
 
 
 def _presence(column: Column) -> np.ndarray:

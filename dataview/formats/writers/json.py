@@ -102,12 +102,13 @@ class _Rows(Columns):
             inner = self._values(entry["values"], first, first + int(offsets[-1]), there)
             texts = _in_lists(inner, offsets.tolist())
         else:
-            texts = self._elements(entry["at"], start, stop)
+            texts = self._elements(entry["at"], start, stop, present)
         if present is None:
             return texts
-        return [text if there else NULL for text, there in zip(texts, present, strict=True)]
+        rows = np.asarray(present.any(axis=tuple(range(1, present.ndim))))
+        return [text if there else NULL for text, there in zip(texts, rows, strict=True)]
 
-    def _elements(self, at: str, start: int, stop: int) -> list[str]:
+    def _elements(self, at: str, start: int, stop: int, present: np.ndarray | None) -> list[str]:
         """Return some rows of an array; those of more axes are lists."""
         block = self.block(at, start, stop)
         flat = block.reshape(-1)
@@ -116,6 +117,10 @@ class _Rows(Columns):
             texts = _TEXTS[block.dtype.kind](flat, self.leaves[at])
         else:
             texts = [names[code] for code in checked_codes(flat, len(names) - 1).tolist()]
+        if present is not None and present.ndim > 1:
+            every = present.reshape(present.shape + (1,) * (block.ndim - present.ndim))
+            there = np.broadcast_to(every, block.shape).reshape(-1).tolist()
+            texts = [text if one else NULL for text, one in zip(texts, there, strict=True)]
         for axis in range(block.ndim - 1, 0, -1):
             count, length = int(np.prod(block.shape[:axis])), block.shape[axis]
             texts = _in_lists(texts, (np.arange(count + 1) * length).tolist())

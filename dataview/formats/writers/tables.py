@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.errors import import_library, shortened, warn
 from dataview.formats.field_tree import Leaf
-from dataview.formats.tables import TABLE_META
+from dataview.formats.tables import HAS_MASK, OF_ELEMENTS, TABLE_META
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out
 from dataview.plan.gaps import MASK_OF
@@ -99,7 +99,10 @@ class _Columns(Columns):
         arrays, fields = [], []
         for name, entry, present in self.members(entries, start, stop):
             array = self._column(entry, start, stop, present)
-            meta = {"mask": True} if present is not None else {}
+            of_elements = present is not None and present.ndim > 1
+            meta: dict[str, Any] = {}
+            if present is not None:
+                meta[HAS_MASK] = OF_ELEMENTS if of_elements else True
             meta |= {} if entry["kind"] == "record" else entry.get("meta", {})
             meta.pop(MASK_OF, None)
             arrays.append(array)
@@ -172,9 +175,14 @@ def _arrow_array(
                 f"{block.shape[1:]}"
             )
         flat = np.ascontiguousarray(block).reshape(-1, *block.shape[2:])
-        inner = _arrow_array(flat, None, None if kind is None else kind.value_type, meta)
-        gaps = None if present is None else pyarrow.array(~present)
-        lists = pyarrow.list_(_field("element", inner.type), block.shape[1])
+        within, gaps = None, None
+        if present is not None:
+            gaps = pyarrow.array(~present.any(axis=tuple(range(1, present.ndim))))
+            if present.ndim > 1:
+                within = present.reshape(-1, *present.shape[2:])
+        inner = _arrow_array(flat, within, None if kind is None else kind.value_type, meta)
+        element = _field("element", inner.type, within is not None)
+        lists = pyarrow.list_(element, block.shape[1])
         return pyarrow.FixedSizeListArray.from_arrays(inner, type=lists, mask=gaps)
     gaps = None if present is None else ~present
     labels: Any = meta.get("labels")
