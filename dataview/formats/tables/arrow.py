@@ -95,7 +95,9 @@ def leaves_of(
             if kind.lacks_elements and noted != OF_ELEMENTS:
                 is_likely = has_missing and (kind.depth or lacks_elements(name, kind.shape, place))
                 kind = kind._replace(lacks_elements=bool(is_likely))
-            kind = kind._replace(has_missing=has_missing or noted in (True, OF_ELEMENTS))
+            has_missing = has_missing or noted in (True, OF_ELEMENTS)
+            if has_missing is not kind.has_missing:
+                kind = kind._replace(has_missing=has_missing)
             leaves.found[name] = Leaf(kind, leaf.type, meta)
     return leaves
 
@@ -104,7 +106,7 @@ def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, L
     """Yield the leaves below a field by name, or why it has none."""
     name = (*within, field.name)
     for own, leaf in _below(field.type, name, around.with_nulls_of(field)):
-        if own == name and isinstance(leaf, Leaf):
+        if own == name and isinstance(leaf, Leaf) and field.metadata:
             leaf = leaf._replace(meta={**text_meta(field.metadata), **leaf.meta})
         yield own, leaf
 
@@ -119,11 +121,9 @@ class _Around(NamedTuple):
 
     def with_nulls_of(self, field: Any) -> _Around:
         """Return the same with what a field in it may lack."""
-        nullable = self.nullable or field.nullable
-        return self._replace(
-            nullable=nullable,
-            lacks_elements=self.lacks_elements or (bool(self.shape) and field.nullable),
-        )
+        if not field.nullable:
+            return self
+        return _Around(self.shape, self.depth, True, bool(self.shape))
 
     def in_shape(self, shape: tuple[int, ...], item: Any) -> _Around:
         """Return what is around an item of lists of one length."""
@@ -149,16 +149,37 @@ def _below(kind: Any, name: Name, around: _Around) -> Iterator[tuple[Name, Leaf 
         item = _item_of(kind)
         yield from _below(item.type, name, around.in_list(item))
     else:
-        found = dtype_of(kind)
-        if isinstance(found, str):
-            yield name, found
-            return
-        meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
-        nothing = MISSING_CODE if types.is_dictionary(kind) else None
+        values = _values_of(kind)
+        yield name, values if isinstance(values, str) else values.within(around)
+
+
+class _Values(NamedTuple):
+    """What values of a type without parts are, wherever they stand."""
+
+    kind: Kind
+    type: Any
+    meta: Mapping[str, Any]
+
+    def within(self, around: _Around) -> Leaf:
+        """Return the leaf of them inside of what is around."""
         shape, depth, nullable, inside = around
-        inside = inside and not may_be_missing(found)
-        own = Kind(found, shape, depth, nullable, _nature(kind), nothing, inside)
-        yield name, Leaf(own, kind, meta)
+        inside = inside and not may_be_missing(self.kind.dtype)
+        dtype, *_, nature, nothing, _ = self.kind
+        return Leaf(
+            Kind(dtype, shape, depth, nullable, nature, nothing, inside), self.type, self.meta
+        )
+
+
+@functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types
+def _values_of(kind: Any) -> _Values | str:
+    """Return what the values of a type without parts are, or why there are none."""
+    types = arrow().types
+    found = dtype_of(kind)
+    if isinstance(found, str):
+        return found
+    meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
+    nothing = MISSING_CODE if types.is_dictionary(kind) else None
+    return _Values(Kind(found, nature=_nature(kind), nothing=nothing), kind, meta)
 
 
 def _nature(kind: Any) -> str:

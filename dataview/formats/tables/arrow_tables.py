@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import zlib
 from abc import abstractmethod
@@ -251,8 +252,9 @@ def check_names(names: Sequence[str]) -> None:
         raise ValueError(f"two columns have the name {twice[0]!r}; rename one of them")
 
 
-def starts_of(lengths: Any) -> np.ndarray:
+def starts_of(lengths: Sequence[int]) -> np.ndarray:
     """Return where groups of rows start, and where the last one ends."""
-    if any(not 0 <= length <= MOST_ROWS for length in lengths) or sum(lengths) > MOST_ROWS:
+    starts = [0, *itertools.accumulate(lengths)]
+    if min(lengths, default=0) < 0 or starts[-1] > MOST_ROWS:
         raise ValueError(f"it says that its parts have {shortened(str(list(lengths)))} rows")
-    return np.concatenate([[0], np.cumsum(np.array(lengths, np.intp))]).astype(np.intp)
+    return np.array(starts, np.intp)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.formats.contents import described
-from dataview.formats.tables.columns import JOINED_ROWS, Column, Kind, Name, Table, mask_of
+from dataview.formats.tables.columns import Column, Kind, Name, Table, chunk_rows, mask_of
 from dataview.formats.tables.fills import fills_of
 from dataview.formats.tables.late_values import LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
@@ -52,7 +52,7 @@ class ColumnSource(Source):
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
         self.lacks_elements = kind.lacks_elements
         self.shape = (int(self.starts[-1]), *(kind.mask_shape if is_mask else kind.shape))
-        self.chunk_rows = _chunk_rows(table, self.starts)
+        self.chunk_rows = chunk_rows(table, self.starts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind = self._kind()
@@ -256,12 +256,6 @@ class ColumnSource(Source):
         return self.table.title, (*above, last + MASK if self.is_mask else last)
 
 
-def _chunk_rows(table: Table, starts: np.ndarray) -> int:
-    """Return how many rows are best read together: a group, or as many small ones as are joined."""
-    most = max(1, int(np.diff(starts).max(initial=1)))
-    return most * max(1, JOINED_ROWS // 2 // most) if table.joins_groups else most
-
-
 class Part(NamedTuple):
     """Some rows of groups that are read together, and where they begin in the result."""
 
@@ -425,4 +419,4 @@ class ListSource(ColumnSource):
             *(self.lists.kind.mask_shape if self.is_mask else self.lists.kind.shape),
         )
     )
-    chunk_rows = property(lambda self: _chunk_rows(self.table, self.starts))
+    chunk_rows = property(lambda self: chunk_rows(self.table, self.starts))

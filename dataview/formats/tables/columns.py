@@ -6,6 +6,7 @@ A format has a `Table`, which reads columns of some groups; what is kept of thes
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -213,6 +214,11 @@ class Table(ABC):
         """Return which columns that may be asked for next are best read beside one now."""
         return likely
 
+    @functools.cached_property
+    def longest(self) -> int:
+        """How many rows the longest group has."""
+        return _longest(self.starts)
+
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
         """Note in which order the parts will be read."""
 
@@ -316,6 +322,16 @@ class Table(ABC):
                 own = self._run_at[slice(*place)]
                 own[own == old.number] = -1
                 self._places.pop(old.number, None)
+
+
+def chunk_rows(table: Table, starts: np.ndarray) -> int:
+    """Return how many rows are best read together: a group, or as many small ones as are joined."""
+    most = table.longest if starts is table.starts else _longest(starts)
+    return most * max(1, JOINED_ROWS // 2 // most) if table.joins_groups else most
+
+
+def _longest(starts: np.ndarray) -> int:
+    return max(1, int(np.diff(starts).max(initial=1)))
 
 
 class _Run:

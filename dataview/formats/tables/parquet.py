@@ -58,9 +58,11 @@ class ParquetTable(ArrowTable):
         self._bounds: dict[Name, Bounds | None] = {}
         self._as_codes: list[str] = []
         self.metadata: Any = None
+        self.groups: list[Any] = []
         self.check_regular()
         with self._reader() as reader:
             self.metadata = reader.metadata
+        self.groups = [*map(self.metadata.row_group, range(self.metadata.num_row_groups))]
         schema = self.metadata.schema
         fields = schema.to_arrow_schema()
         check_names(fields.names)
@@ -78,15 +80,14 @@ class ParquetTable(ArrowTable):
         self.dictionaries.update(dict.fromkeys(texts))
         self._as_codes = [schema.column(self.places[name]).path for name in texts]
         self._whole = {field.name for field in fields if has_extension(field.type)}
-        groups = range(self.metadata.num_row_groups)
-        return starts_of([self.metadata.row_group(one).num_rows for one in groups])
+        return starts_of([group.num_rows for group in self.groups])
 
     def _may_miss(self, name: Name, place: int) -> bool:
         """Whether a column may lack values, by what is noted of each group of rows."""
         if place >= self.metadata.num_columns:
             return True
-        for group in range(self.metadata.num_row_groups):
-            found = self.metadata.row_group(group).column(place).statistics
+        for group in self.groups:
+            found = group.column(place).statistics
             if found is None or not found.has_null_count or found.null_count:
                 return True
         return False
@@ -99,8 +100,7 @@ class ParquetTable(ArrowTable):
         length = math.prod(shape)
         if length == 1:
             return False
-        for number in range(self.metadata.num_row_groups):
-            group = self.metadata.row_group(number)
+        for group in self.groups:
             column = group.column(place)
             found = column.statistics
             if found is None or not found.has_null_count:
@@ -112,8 +112,7 @@ class ParquetTable(ArrowTable):
     def _has_dictionary(self, place: int) -> bool:
         column = self.metadata.schema.column(place)
         return column.physical_type == "BYTE_ARRAY" and any(
-            self.metadata.row_group(group).column(place).has_dictionary_page
-            for group in range(self.metadata.num_row_groups)
+            group.column(place).has_dictionary_page for group in self.groups
         )
 
     def bounds(self, name: Name) -> Bounds | None:
@@ -129,13 +128,13 @@ class ParquetTable(ArrowTable):
         dtype, place = self.leaves[name].kind.dtype, self.places[name]
         if dtype.kind not in "iuf" or dtype.itemsize < 4 or name in self.dictionaries:
             return None
-        ends = np.zeros((2, self.metadata.num_row_groups), dtype)
-        known = np.zeros(self.metadata.num_row_groups, bool)
+        ends = np.zeros((2, len(self.groups)), dtype)
+        known = np.zeros(len(self.groups), bool)
         noted = []
-        for group in range(self.metadata.num_row_groups):
-            own = self.metadata.row_group(group).column(place).statistics
-            known[group] = own is not None and own.has_min_max and own.has_null_count
-            if known[group]:
+        for number, group in enumerate(self.groups):
+            own = group.column(place).statistics
+            known[number] = own is not None and own.has_min_max and own.has_null_count
+            if known[number]:
                 least, fill = own.min, self.fills.get(name, 0)
                 noted.append((least, own.max, fill if own.null_count else least))
         if noted:
@@ -173,7 +172,7 @@ class ParquetTable(ArrowTable):
         """
         place, size = self.places[name], 0
         for group in groups:
-            column = self.metadata.row_group(group).column(place)
+            column = self.groups[group].column(place)
             head = self._dictionary_of(column)
             if head is None:
                 return None
@@ -197,7 +196,7 @@ class ParquetTable(ArrowTable):
     def _in_batches(self, name: Name, groups: list[int], rows: int) -> Any:
         """Return texts that are read so many rows at a time, None if they take too much memory."""
         column = self.metadata.schema.column(self.places[name])
-        chunks = [self.metadata.row_group(one).column(self.places[name]) for one in groups]
+        chunks = [self.groups[one].column(self.places[name]) for one in groups]
         most = sum(4 * own.total_uncompressed_size + 16 * own.num_values for own in chunks)
         batches = []
         with self._reader([name], groups) as reader:
@@ -253,7 +252,7 @@ class ParquetTable(ArrowTable):
             packed = unpacked = 0
             kind = self.leaves[name].kind
             for group in groups:
-                found = self.metadata.row_group(group).column(self.places[name])
+                found = self.groups[group].column(self.places[name])
                 packed += found.total_compressed_size
                 unpacked += max(
                     found.total_uncompressed_size, found.num_values * kind.dtype.itemsize
