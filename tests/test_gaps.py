@@ -1257,3 +1257,17 @@ def test_who_takes_an_array_of_a_column_with_gaps_is_told_of_them():
         assert np.asarray(d.age._fillna(7)).tolist() == [30, 7, 50]
         assert np.asarray(d.n).tolist() == [1, 2, 3]
         assert d.age().tolist() == [30, 0, 50]
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".zarr", ".npz"])
+def test_gaps_inside_of_lists_are_saved_with_arrays(suffix, tmp_path):
+    rows = {
+        "x": pa.array([[1, None], None, [3]]),
+        "deep": pa.array([[[1], [2, None]], None, [[], [4]]]),
+        "pairs": pa.array([[[1, 2], [None, 3]], [], None], pa.list_(pa.list_(pa.int8(), 2))),
+    }
+    table = pa.table(rows)
+    dv.View(table)._save(tmp_path / f"a{suffix}")
+    d = dv.open(tmp_path / f"a{suffix}")
+    assert pa.table(d).to_pydict() == table.to_pydict()
+    assert d.x._sum()() == 4 and d.deep._isna()[0][1]().tolist() == [False, True]

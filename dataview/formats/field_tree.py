@@ -18,6 +18,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import shortened
 from dataview.index.flat import Layout, layout_of
+from dataview.plan import gaps
 from dataview.plan.build import record, stored, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import (
@@ -30,7 +31,6 @@ from dataview.plan.fields import (
     Window,
     read_only_meta,
 )
-from dataview.plan.gaps import MASK_OF, is_of_rows, knowing, masks_among, tells
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -98,27 +98,24 @@ def masks_of_entries(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> 
 
     `arrays` are the arrays by their places.
     """
-    of_rows = {
-        name
-        for name, entry in entries.items()
-        if entry["kind"] == "array" and _tells(entry, entries, arrays)
-    }
-    found = masks_among({name: entry.get("meta", {}) for name, entry in entries.items()}, of_rows)
+    telling = {name for name, entry in entries.items() if _tells(entry, entries, arrays)}
+    metas = {name: entry.get("meta", {}) for name, entry in entries.items()}
+    found = gaps.masks_among(metas, telling)
     return {name: mask for name, mask in found.items() if entries[name]["kind"] != "record"}
 
 
-def _tells(
-    entry: Mapping[str, Any], entries: Mapping[str, Any], arrays: Mapping[str, Node]
-) -> bool:
-    """Whether an array has a truth value for each row, or for the one sample.
+def _tells(entry: Any, entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> bool:
+    """Whether an entry is an array that has a truth value for each row, or for the one sample.
 
     That of which metadata tell the column may have one for each element.
     """
+    if entry["kind"] != "array":
+        return False
     node = arrays[entry["at"]]
-    if is_of_rows(node) or (node.dtype == bool and node.shape == ()):
+    if gaps.is_of_rows(node) or (node.dtype == bool and node.shape == ()):
         return True
-    column = entries.get(entry.get("meta", {}).get(MASK_OF), {})
-    return column.get("kind") == "array" and tells(node, arrays[column["at"]])
+    column = entries.get(entry.get("meta", {}).get(gaps.MASK_OF), {})
+    return column.get("kind") == "array" and gaps.tells(node, arrays[column["at"]])
 
 
 def masked_places(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
@@ -210,6 +207,9 @@ class _Describer:
             rows = node.relaid()
             entry = {"kind": "ragged", "row": list(rows.layout.axes)}
             entry["values"] = self.tree(rows.values, inside, f"{name}.values", "values", depth + 1)
+            if (present := gaps.present_in(rows.values)) is not None:
+                called = f"{name}.values{gaps.MASK}"
+                entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
             shapes = rows.layout.shapes
             lengths = np.diff(rows.layout.offsets) if shapes is None else shapes
             entry["lengths"] = self.place(inside, "lengths")
@@ -427,7 +427,7 @@ class _Builder:
             _check(type(rank) is int and rank >= 0, f"{rank!r} is no rank")
             _check(len(parts) == len(inside), "a record has windows")
             found = record(parts, rank)
-            return with_fields(found, knowing(found.fields))
+            return with_fields(found, gaps.knowing(found.fields))
         whole = parts[entry["driver"]]
         named = {
             name: self.window(part, whole)
@@ -440,6 +440,10 @@ class _Builder:
     def ragged(self, entry: Any) -> Node:
         """Return ragged rows, whose lengths are read."""
         values, lengths = self.tree(entry["values"]), self.part(entry["lengths"])
+        if "mask" in entry:
+            present = self.tree(entry["mask"])
+            _check(gaps.tells(present, values), "the mask of values is none of these")
+            values = gaps.with_mask(values, present)
         shape, dtype = known_shape(lengths), lengths.dtype
         _check(dtype == np.dtype("i8") and len(shape) in (1, 2), "lengths are not 64-bit integers")
         _check(math.prod(shape) < MOST_ROWS, f"there are {shape[0]} lengths")
