@@ -1663,3 +1663,10 @@ def test_rows_of_one_length_keep_what_is_beside_a_missing_element(suffix, tmp_pa
         view._drop("codes")._save(tmp_path / f"{number}.jsonl")
         lines = (tmp_path / f"{number}.jsonl").read_text().splitlines()
         assert [json.loads(line)["numbers"] for line in lines] == wanted["numbers"]
+
+
+def test_a_table_without_rows_has_no_masks_that_it_had_not(tmp_path):
+    d = dv.View(i=np.arange(0), text=np.array([], "U3"), day=np.array([], "M8[D]"))
+    for suffix in (".parquet", ".feather"):
+        d._save(tmp_path / f"a{suffix}")
+        assert dv.open(tmp_path / f"a{suffix}")._fields() == d._fields()

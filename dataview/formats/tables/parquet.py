@@ -88,7 +88,8 @@ class ParquetTable(ArrowTable):
             return True
         for group in self.groups:
             found = group.column(place).statistics
-            if found is None or not found.has_null_count or found.null_count:
+            is_whole = found is not None and found.has_null_count and not found.null_count
+            if not is_whole and group.num_rows:  # of no rows some files note nothing
                 return True
         return False
 
