@@ -319,11 +319,24 @@ LOST = [
     ([{"k": -1}, {"k": 2**63}], "k", "has integers of more than 64 bits"),
     ([{"k": 0.5}, {"k": 2**53 + 1}], "k", "has integers that no float has exactly"),
     ([{"k": {}}], "k", "is an object without members"),
-    ([{"k": [True, None]}], "k", "has null beside true and false inside of lists"),
     ([{"k": [[1], None]}], "k", "is null in place of a list"),
     ([{"k": {"in": [1, "a"]}}], "k.in", "is an integer in line 1 and a text in line 1"),
     ([{"": 1}], "", "has an empty name"),
 ]
+
+
+def test_truth_values_in_lists_may_lack_some(tmp_path):
+    rows = [{"k": [True, None], "deep": [[None, True]]}, {"k": None, "deep": []}, {"k": [False]}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    d = dv.open(path)
+    assert d.k_mask().tolist() == [False, False, True] and d.k._sum()() == 1
+    assert [row.tolist() for row in d.k._isna()()] == [[False, True], [], [False]]
+    assert d.deep[0]._isna()[0]().tolist() == [True, False]
+    d._save(tmp_path / "b.jsonl")
+    saved = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    assert saved == [*rows[:2], {"k": [False], "deep": None}]
+    assert dv.open(path, fill=True).k[0]().tolist() == [True, True]
 
 
 @pytest.mark.parametrize(("rows", "name", "why"), LOST)

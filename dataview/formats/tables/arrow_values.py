@@ -20,7 +20,7 @@ from dataview.formats.tables.arrow import (
     pairs_of,
     stored_type,
 )
-from dataview.formats.tables.columns import Column, Name, mask_of
+from dataview.formats.tables.columns import Column, Name, mask_of, tidy
 from dataview.formats.tables.late_values import Decoded, LateValues
 from dataview.plan.operations import may_be_missing, nothing_in
 
@@ -32,7 +32,7 @@ def columns_of(
     array: Any, name: Name, dictionaries: Dictionaries = MappingProxyType({})
 ) -> dict[Name, Column]:
     """Return the leaves of an array by name; by default codes are of its own dictionaries."""
-    return {own: _tidy(column) for own, column in _columns(array, name, dictionaries)}
+    return {own: tidy(column) for own, column in _columns(array, name, dictionaries)}
 
 
 def one_array(column: Any) -> Any:
@@ -138,30 +138,6 @@ def _in_lists(array: Any) -> tuple[np.ndarray, np.ndarray | None, Any]:
     offsets = np.zeros(len(lengths) + 1, np.intp)
     np.cumsum(lengths, out=offsets[1:])
     return offsets, present, array.flatten()
-
-
-def _is_told(column: Column) -> bool:
-    """Whether the values of a column tell themselves which of them are missing."""
-    return not isinstance(column.values, Column) and may_be_missing(column.values.dtype)
-
-
-def _tidy(column: Column) -> Column:
-    """Return a column of lists such that a list is missing, too, if a value is that cannot tell it.
-
-    NaN, NaT and None tell it themselves.
-    """
-    inner = column.values
-    if not isinstance(inner, Column):
-        return column
-    assert column.offsets is not None
-    inner = _tidy(inner)
-    if inner.present is not None and not _is_told(inner) and not inner.present.all():
-        rows = mask_of(inner.present, (len(inner.present),))
-        lacking = np.concatenate([[0], np.cumsum(~rows)])
-        whole = lacking[column.offsets[1:]] == lacking[column.offsets[:-1]]
-        present = whole if column.present is None else column.present & whole
-        return Column(inner, present, column.offsets)
-    return Column(inner, column.present, column.offsets)
 
 
 def values_of(array: Any) -> np.ndarray:

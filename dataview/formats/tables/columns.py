@@ -120,6 +120,30 @@ def mask_of(present: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(present.reshape(present.shape + inner), shape) if inner else present
 
 
+def _is_told(column: Column) -> bool:
+    """Whether the values of a column tell themselves which of them are missing."""
+    return not isinstance(column.values, Column) and may_be_missing(column.values.dtype)
+
+
+def tidy(column: Column) -> Column:
+    """Return a column of lists such that a list is missing, too, if a value is that cannot tell it.
+
+    NaN, NaT and None tell it themselves.
+    """
+    inner = column.values
+    if not isinstance(inner, Column):
+        return column
+    assert column.offsets is not None
+    inner = tidy(inner)
+    if inner.present is not None and not _is_told(inner) and not inner.present.all():
+        rows = mask_of(inner.present, (len(inner.present),))
+        lacking = np.concatenate([[0], np.cumsum(~rows)])
+        whole = lacking[column.offsets[1:]] == lacking[column.offsets[:-1]]
+        present = whole if column.present is None else column.present & whole
+        return Column(inner, present, column.offsets)
+    return Column(inner, column.present, column.offsets)
+
+
 _Reading: TypeAlias = "Future[Mapping[Name, Column]]"
 """Columns that a thread reads, for which others wait."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.contents import DEEPEST
-from dataview.formats.tables.columns import Column, Kind, Name
+from dataview.formats.tables.columns import Column, Kind, Name, tidy
 from dataview.formats.tables.schema import missing_in
 
 MOST_FIELDS = 1 << 12
@@ -194,7 +194,8 @@ def _leaves(
         if isinstance(dtype, str):
             yield name, dtype
         else:
-            kind = Kind(dtype, (), steps.count(None), is_missing)
+            is_lacking = has_gaps and dtype.kind == "b"  # no truth value says that it is missing
+            kind = Kind(dtype, (), steps.count(None), is_missing or is_lacking)
             yield name, Leaf(steps, kind, has_gaps if in_list else is_missing)
 
 
@@ -214,8 +215,6 @@ def _dtype_of(form: Form, where: str, has_gaps: bool) -> np.dtype[Any] | str:
         return "has integers of more than 64 bits"
     if kinds <= {int, float}:
         return "has integers that no float has exactly" if form.inexact else np.dtype(float)
-    if has_gaps and kinds == {bool}:
-        return "has null beside true and false inside of lists, where no mask tells it"
     return np.dtype(bool if kinds == {bool} else object)
 
 
@@ -255,7 +254,7 @@ class Rows:
             if steps[end - 1] is None:
                 lists = self.lists[steps[:end]]
                 column = Column(column, lists.present, lists.offsets)
-        return column
+        return tidy(column)
 
     def values(self, steps: Steps) -> list[Any]:
         """Return all values at a place, None where there are none."""
