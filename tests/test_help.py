@@ -467,7 +467,7 @@ def test_a_folder_of_other_things_is_told_with_what_it_holds(tmp_path):
     [
         ({"usecols": ["a"]}, r"write dv\.open\(path\)\[\['a', 'b'\]\]: columns that"),
         ({"nrows": 5}, r"write dv\.open\(path\)\[:5\]"),
-        ({"na_values": "?"}, r"write missing='\?'\."),
+        ({"na_values": "?"}, r"write missing=\['', '\?'\]\."),
         ({"delimiter": ";"}, "write sep=';'"),
         ({"index_col": 0}, "write nothing: rows have their numbers"),
         ({"chunksize": 10}, r"write dv\.open\(path\)\._minibatches\(10\)"),

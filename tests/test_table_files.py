@@ -1029,7 +1029,7 @@ def test_rows_of_one_function_are_made_once_when_a_table_is_saved(tmp_path):
 
 def test_what_is_no_table_is_not_saved_as_one(target):
     for view in (dv.View(np.arange(3)), dv.View(x=1.0, y=2.0)):
-        with pytest.raises(TypeError, match=r"named columns.*dv\.View\(x=view\)\._save"):
+        with pytest.raises(TypeError, match=r"columns with names.*dv\.View\(x=view\)\._save"):
             view._save(target)
     with pytest.raises(
         TypeError, match=r"field 'z' is of dtype complex128, and an? .* cannot hold"

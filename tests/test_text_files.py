@@ -738,7 +738,7 @@ def test_what_no_line_of_json_holds_is_refused_and_leaves_the_file(tmp_path):
     for data, told in (
         ({"x": np.zeros(2, "c8")}, "'x' is of dtype complex64.*holds numbers, bools, dates and"),
         ({"x": np.zeros(2, "g")}, "numbers that are read with 64 bits"),
-        (np.zeros(3), r"a table has named columns.*dv\.View\(x=view\)"),
+        (np.zeros(3), r"a table has columns with names.*dv\.View\(x=view\)"),
         ({"x": np.zeros(3), "y": np.zeros(2)}, "and all as many; got"),
         ({"x": np.array(["a", b"b"], object)}, "field 'x' has b'b', and .* texts, and None or NaN"),
         ({"x": images}, "differ along several axes"),

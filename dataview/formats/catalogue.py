@@ -207,10 +207,6 @@ FORMATS = {
 }
 """The formats by their names; a path is opened as the first that recognises it."""
 
-_SUFFIXES = [(suffix, row) for row in FORMATS.values() for suffix in row.suffixes]
-_SUFFIXES.sort(key=lambda one: -len(one[0]))
-"""The suffixes of files and their formats, the longest first."""
-
 
 def opened(
     path: str | Sequence[str],
@@ -285,7 +281,9 @@ def _by_name(url: str, format: str | None) -> Format | None:
 
 def _by_suffix(name: str) -> Format | None:
     """Return the format with the longest suffix that a name ends in: a `.csv.zip` is a table."""
-    return next((row for suffix, row in _SUFFIXES if name.endswith(suffix)), None)
+    ends = [(suffix, row) for row in FORMATS.values() for suffix in row.suffixes]
+    fitting = [(len(suffix), row) for suffix, row in ends if name.endswith(suffix)]
+    return max(fitting, key=lambda one: one[0], default=(0, None))[1]
 
 
 def _format_of(paths: Sequence[str], format: str | None) -> Format:

@@ -542,9 +542,8 @@ def known_shape(node: Node) -> Shape:
 
 def shape_for_rows(node: Node) -> Shape | None:
     """Return the shape as far as a choice of rows needs it, None if rows cannot be chosen so."""
-    if node.shape is None and (node.is_numbered or (isinstance(node, Sampled) and node.is_sized)):
-        return (node.count or 0,)
-    return node.shape
+    is_counted = node.is_numbered or (isinstance(node, Sampled) and node.is_sized)
+    return (node.count or 0,) if node.shape is None and is_counted else node.shape
 
 
 def reduced_extents(node: Node, axes: tuple[int, ...]) -> Extents:
