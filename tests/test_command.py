@@ -257,6 +257,33 @@ def test_missing_values_stay_and_equal_ones_become_zero(output_of):
     assert np.array_equal(np.load("gaps.npy"), [[-1, 0], [np.nan, 0], [1, 0]], equal_nan=True)
 
 
+STOPPED = """
+import os
+import dataview as dv
+from dataview.write.journal import Journal
+
+Journal.end = lambda journal: os._exit(9)
+d = dv.open("long.npy", "r+")
+d -= d._mean(axis=0)
+"""
+
+
+@pytest.mark.parametrize("action", ["recover", "discard"])
+def test_a_change_that_was_stopped_is_told_and_ended(output_of, action):
+    before = np.arange(12_000.0).reshape(-1, 3)
+    np.save("long.npy", before)
+    assert output_of("recover long.npy") == "no update of long.npy has stopped midway\n"
+    assert python("-c", STOPPED).returncode == 9
+    told = output_of("recover long.npy")
+    assert re.search(r"an update of .*long.npy stopped at .*--action recover can undo it", told)
+    (found,) = json.loads(output_of("recover long.npy --json"))
+    assert found["way"] == "undo" and found["path"].endswith("long.npy")
+    ended = {"recover": "was undone; the file is as before it", "discard": "stays as it is"}
+    assert ended[action] in output_of(f"recover long.npy --action {action}")
+    assert output_of("recover long.npy --json") == "[]\n"
+    assert np.array_equal(np.load("long.npy"), before) == (action == "recover")
+
+
 REFUSED = {
     "center whole.npy": "int64, which cannot hold a mean; `dataview convert --dtype float64`",
     "center lab.h5": "say which fields, such as --fields image,lab",

@@ -11,6 +11,7 @@ import numpy as np
 
 import dataview
 from dataview.command import changes, reports
+from dataview.write import ACTIONS
 
 _FIELDS = "names of fields, with commas between them; a.b is field b of field a"
 _PLACE = "a file, a folder or a URL; - is what comes from a pipe, with --format"
@@ -64,6 +65,7 @@ def parser_of(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse
         ("clip", changes.clip, "set what lies outside of bounds to these, in place"),
     ):
         _add_change(command(name, run, about), name)
+    _add_recover(command("recover", changes.recover, "say or do what is left of a stopped update"))
     kept = command("cache", reports.cache, "list or remove the copies of remote files")
     kept.add_argument("what", nargs="?", choices=["info", "clear"], default="info")
     kept.add_argument("url", nargs="?", help="whose copy is removed (default: all)")
@@ -113,6 +115,17 @@ def _add_change(parser: argparse.ArgumentParser, name: str) -> None:
         "--durable", choices=sorted(changes.DURABLE), default="process",
         help="what the change survives whole: that the process is killed, a loss of power, or "
         "nothing, which writes less (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_recover(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", type=_path, help="a file or a folder that was being changed")
+    parser.add_argument("--format", help="the format, where the name does not say it")
+    parser.add_argument(
+        "--action", choices=ACTIONS, default="tell",
+        help="recover finishes or undoes the update, as opening the file does; force does so even "
+        "if the file was written since; discard leaves the file as it is (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
 

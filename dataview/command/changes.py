@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 import dataview as dv
+from dataview.command.mistakes import as_typed
 from dataview.command.reports import field_at, opened
 from dataview.command.words import json_of
 from dataview.formats import FORMATS, saved_as
@@ -109,6 +110,25 @@ def _with_numbers(dtype: DType, wanted: DType) -> DType:
         base, shape = dtype.subdtype
         return np.dtype((_with_numbers(base, wanted), shape))
     return wanted if dtype.kind in "iufc" else dtype
+
+
+# --- what was stopped ---------------------------------------------------------------------------
+
+
+def recover(chosen: Namespace) -> Iterator[str]:
+    """Tell of the updates of a file that stopped midway; finish, undo or forget them."""
+    found = dv.recover(chosen.path, chosen.action, chosen.format)
+    if chosen.json:
+        yield json_of([one._asdict() for one in found])
+        return
+    if not found:
+        yield f"no update of {chosen.path} has stopped midway"
+    for one in found:
+        is_told = chosen.action == "tell"
+        forgotten = f"the journal of an update was removed, and {chosen.path} stays as it is"
+        yield (
+            as_typed(str(one)) if is_told else forgotten if one.way == "discard" else one.done_now()
+        )
 
 
 # --- in place ----------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ _COMMANDS = {"help": "--help", "version": "--version", "info": "show", "ls": "sh
 
 _TYPED = (
     (r"[;,] open(?: it)? with mode 'r'.*", "; `dataview convert` makes a copy that can, as .h5"),
+    (r"dv\.open can (\w+) it", r"--action recover can \1 it"),
+    (r"dv\.recover\(path, '(\w+)'\)", r"`dataview recover --action \1`"),
     (r"or with format= as one of", "or with --to as one of"),
     (r"(?<![(,] )(?<![(\w])format=\s?", "--format "),
     (r"(?<![(,] )(?<![(\w-])([a-z_]+=)(?=['{])", r"--option \1"),

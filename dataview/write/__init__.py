@@ -5,12 +5,12 @@ from dataview.write.changes import check_writable, places_written
 from dataview.write.inplace import apply_in_place, apply_where, put_in_place
 from dataview.write.journals import Journals
 from dataview.write.raw_files import lock
-from dataview.write.recovery import Recovery, has_update, journals_of, recovered
+from dataview.write.recovery import ACTIONS, Recovery, has_update, journals_of, recovered
 from dataview.write.rows import apply_to_rows, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
-    "Built", "Journals", "Recovery", "apply_in_place", "apply_to_rows", "apply_where",
+    "ACTIONS", "Built", "Journals", "Recovery", "apply_in_place", "apply_to_rows", "apply_where",
     "check_writable", "clock", "has_update", "journals_of", "lock", "places_written",
     "put_in_place", "recovered", "write", "write_rows", "write_rows_of",
 ]  # fmt: skip
