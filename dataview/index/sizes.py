@@ -68,23 +68,6 @@ class Sizes:
     # The old values that a write keeps in memory, so that it can be undone.
     undo_bytes = 256 << 20
 
-    def can_keep(self, nbytes: int) -> bool:
-        """Whether a write may keep so many bytes in memory.
-
-        >>> sizes.can_keep(1 << 20), sizes.can_keep(1 << 40)
-        (True, False)
-        """
-        return nbytes <= self.block_bytes <= self.undo_bytes or nbytes <= self.kept_bytes()
-
-    def kept_bytes(self) -> int:
-        """Return how much a write may keep: less where the memory of a process is limited."""
-        if sys.platform == "win32":
-            return self.undo_bytes
-        kinds = resource.RLIMIT_AS, resource.RLIMIT_DATA
-        limits = [resource.getrlimit(kind)[0] for kind in kinds]
-        parts = [limit // KEPT_PART for limit in limits if limit != resource.RLIM_INFINITY]
-        return min([self.undo_bytes, *parts])
-
     @contextlib.contextmanager
     def set(self, **sizes: int) -> Iterator[None]:
         """Use other sizes, in all threads of this process, as long as a ``with`` block runs."""
@@ -97,3 +80,22 @@ class Sizes:
 
 
 sizes = Sizes()
+
+
+def can_keep(nbytes: int) -> bool:
+    """Whether a write may keep so many bytes in memory.
+
+    >>> can_keep(1 << 20), can_keep(1 << 40)
+    (True, False)
+    """
+    return nbytes <= sizes.block_bytes <= sizes.undo_bytes or nbytes <= kept_bytes()
+
+
+def kept_bytes() -> int:
+    """Return how much a write may keep: less where the memory of a process is limited."""
+    if sys.platform == "win32":
+        return sizes.undo_bytes
+    kinds = resource.RLIMIT_AS, resource.RLIMIT_DATA
+    limits = [resource.getrlimit(kind)[0] for kind in kinds]
+    parts = [limit // KEPT_PART for limit in limits if limit != resource.RLIM_INFINITY]
+    return min([sizes.undo_bytes, *parts])

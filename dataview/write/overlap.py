@@ -31,7 +31,7 @@ from dataview.compute import (
     row_blocks,
 )
 from dataview.index import Affine, Array, Computed, Index, Map, axes_of, axis_index, identity
-from dataview.index.sizes import sizes
+from dataview.index.sizes import can_keep, sizes
 from dataview.plan.build import select, stored
 from dataview.plan.kinds import (
     Comparison,
@@ -223,7 +223,7 @@ def _is_same(place: Place, change: Change) -> bool:
 def _kept(node: Node, change: Change, kept: contextlib.ExitStack) -> Any:
     """Return the data of a node as a source of their own: on disk if they are large."""
     size = nbytes_of(node) or 0
-    if sizes.can_keep(size) or known_dtype(node).hasobject:
+    if can_keep(size) or known_dtype(node).hasobject:
         return ArraySource(np.array(evaluate(node)))
     beside = change.source.path or os.path.join(tempfile.gettempdir(), "dataview-overlap.npy")
     blocks = (np.asarray(evaluate(node, index)) for index in row_blocks(node))

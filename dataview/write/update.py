@@ -43,7 +43,7 @@ from dataview.index import (
     shares_axes,
 )
 from dataview.index.interrupts import held_interrupt
-from dataview.index.sizes import sizes
+from dataview.index.sizes import can_keep, kept_bytes, sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.plan.values import cast
@@ -82,7 +82,7 @@ class Update:
         self.is_request = not self.in_order and have_makers_in_common(values)
         most = rows_of_request(values) if self.is_request else None
         size = sum(nbytes_of(change.target) or 0 for change in self.changes)
-        self.keep = sizes.can_keep(size)
+        self.keep = can_keep(size)
         self.same = [reads_as_written(change) for change in self.changes]
         self.in_windows = list(map(self._is_for_windows, self.changes, self.same))
         self.grids = grids_of_blocks(self.changes, most) if grids is None else list(grids)
@@ -342,7 +342,7 @@ class Update:
         if failure is not None:
             why = f", and so did its undo ({failure!r})"
         else:
-            most = sizes.kept_bytes() >> 20
+            most = kept_bytes() >> 20
             why = f", and the old values were more than {most} MB, too many to keep"
         changed = _in_words(self._rows([*self.done, *self.torn]))
         part = ", some perhaps only in part" if self.torn else ""
