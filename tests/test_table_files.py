@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
+from dataview.formats.tables import arrow_tables
 from dataview.formats.tables.arrow_tables import ArrowTable
 from dataview.formats.tables.parquet import ParquetTable
 from leftovers import open_files
@@ -1670,3 +1671,14 @@ def test_a_table_without_rows_has_no_masks_that_it_had_not(tmp_path):
     for suffix in (".parquet", ".feather"):
         d._save(tmp_path / f"a{suffix}")
         assert dv.open(tmp_path / f"a{suffix}")._fields() == d._fields()
+
+
+def test_labels_that_are_no_utf8_name_their_column_and_file(tmp_path, monkeypatch):
+    path = tmp_path / "broken.parquet"
+    column = pa.DictionaryArray.from_arrays([0, 0], ["u"])
+    pq.write_table(pa.table({"kind": column}), path)
+    ends = pa.array([0, 1], pa.int32()).buffers()[1]
+    broken = pa.StringArray.from_buffers(1, ends, pa.py_buffer(b"\x80"))
+    monkeypatch.setattr(arrow_tables, "labels_in", lambda found: broken)  # Arrow checks not all
+    with pytest.raises(ValueError, match=r"'kind' of .*broken\.parquet cannot be read"):
+        dv.open(path)

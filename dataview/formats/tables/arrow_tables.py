@@ -170,7 +170,10 @@ class ArrowTable(Table):
 
     def _labels(self, name: Name) -> dict[str, Any]:
         found = self.dictionaries.get(name)
-        return {} if found is None else {"labels": found.to_pylist()}
+        if found is None:
+            return {}
+        with self.named(name):  # texts of a broken file may be no UTF-8
+            return {"labels": found.to_pylist()}
 
     def close(self) -> None:
         """Have all views of the file say that it is closed."""
