@@ -1297,6 +1297,19 @@ def test_broken_files_give_clean_errors(name):
     assert fuzz_openers.ours(name, problems) == []
 
 
+def test_attributes_of_hdf5_that_cannot_be_listed_are_told(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(3)
+
+    def broken(attributes):
+        raise RuntimeError("ran off the end")
+
+    monkeypatch.setattr(h5py.AttributeManager, "__iter__", broken)
+    with dv.open(tmp_path / "a.h5") as d:
+        assert d._meta["attributes"] == "not readable: ran off the end"
+        assert d.x().tolist() == [0, 1, 2]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", fuzz_openers.SEEDS)
 def test_many_broken_files_give_clean_errors(name):

@@ -252,7 +252,11 @@ def _scale(axis: Any) -> str:
 def attributes(item: Any) -> dict[str, Any]:
     """Return the attributes of a group or a dataset; of those that cannot be read, why not."""
     found: dict[str, Any] = {}
-    for name in item.attrs:
+    try:
+        names = list(item.attrs)
+    except _RAISED as error:
+        return {"attributes": f"not readable: {shortened(str(error))}"}
+    for name in names:
         if name in INTERNAL:
             continue
         try:
