@@ -299,6 +299,7 @@ REFUSED = {
     "convert table.npy - --to csv": "the new file needs a name",
     "convert halves.npy new.npy --dtype int8": "not whole, or do not fit into int8",
     "convert gaps.npy new.npy --dtype int8": "not whole, or do not fit into int8",
+    "convert past.npy new.npy --dtype int64": "not whole, or do not fit into int64",
     "convert large.npy new.npy --dtype uint8": "not whole, or do not fit into uint8",
     "convert dates.npy new.npy --dtype float64": "datetime64[D], and --dtype converts numbers",
     "plan whole.npy --of center": "no floating point numbers, which alone center changes",
@@ -318,6 +319,7 @@ def test_what_cannot_be_done_writes_nothing(run, line):
     np.save("infinite.npy", np.array([1.0, np.inf]))
     np.save("gaps.npy", np.array([1.0, np.nan]))
     np.save("halves.npy", np.array([1.0, 1.5]))
+    np.save("past.npy", np.array([1.0, 2.0**63]))
     np.save("large.npy", np.array([1, 256]))
     np.save("dates.npy", np.array(["2020-01-01"], "M8[D]"))
     np.save("mixed.npy", np.array([[1.0, np.inf], [2.0, 3.0]]))

@@ -267,3 +267,16 @@ def test_matplotlib_draws_the_same():
     with pytest.raises(ValueError, match="nothing to plot"):
         dv.View(np.zeros(0))._plot()
     plt.close("all")
+
+
+@pytest.mark.clients
+def test_matplotlib_draws_numbers_that_floats_can_hardly_tell_apart():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    ids = np.arange(30) + 2**60
+    near = np.array([1.0, np.nan, np.nextafter(1, 2)])
+    for rows, least in ((ids, "1152921504606846976 +"), (near, "1.0 +")):
+        axes = dv.View(rows)._plot()
+        assert axes.get_xlabel() == least
+        assert sum(bar.get_height() for bar in axes.patches) == np.isfinite(rows).sum()

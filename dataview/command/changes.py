@@ -80,8 +80,8 @@ def _check_fits(d: dv.View, wanted: DType) -> None:
         return
     limits = np.iinfo(wanted)
     fits = (d >= limits.min) & (d <= limits.max)
-    if own.kind == "f":
-        fits = fits & (d == np.rint(cast(Any, d)))  # which NaN is not
+    if own.kind == "f":  # the greatest integer may be no float, and what follows it is one
+        fits = (d >= limits.min) & (d < float(limits.max + 1)) & (d == np.rint(cast(Any, d)))
     if not fits._all()():
         raise ValueError(f"some of the numbers are not whole, or do not fit into {wanted}")
 
@@ -124,11 +124,12 @@ def recover(chosen: Namespace) -> Iterator[str]:
     if not found:
         yield f"no update of {chosen.path} has stopped midway"
     for one in found:
-        is_told = chosen.action == "tell"
-        forgotten = f"the journal of an update was removed, and {chosen.path} stays as it is"
-        yield (
-            as_typed(str(one)) if is_told else forgotten if one.way == "discard" else one.done_now()
-        )
+        if chosen.action == "tell":
+            yield as_typed(str(one))
+        elif chosen.action == "discard":
+            yield f"the journal of an update was removed, and {chosen.path} stays as it is"
+        else:
+            yield one.done_now()
 
 
 # --- in place ----------------------------------------------------------------------------------
@@ -191,11 +192,9 @@ def _statistic(part: dv.View, kind: str) -> np.ndarray:
     """Return a statistic of each column of floating point numbers; infinite ones are refused."""
     dtype = part._dtype()
     if dtype is None or dtype.kind not in "fc":
-        raise TypeError(
-            f"the data are {dtype}, which cannot hold a mean"
-            + "; `dataview convert --dtype float64` makes a copy that can"
-            * (dtype is not None and dtype.kind in "iub")
-        )
+        are_numbers = dtype is not None and dtype.kind in "iub"
+        remedy = "; `dataview convert --dtype float64` makes a copy that can" if are_numbers else ""
+        raise TypeError(f"the data are {dtype}, which cannot hold a mean{remedy}")
     view = {"mean": part._nanmean, "std": part._nanstd}[kind](axis=0)
     found = np.asarray(view())
     if np.isinf(found).any():

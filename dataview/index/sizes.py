@@ -15,7 +15,7 @@ if sys.platform != "win32":
     import resource
 
 
-KEPT_PART = 8
+UNDO_PART = 8
 """A write keeps no more than this part of the memory that a process may have."""
 
 
@@ -97,5 +97,5 @@ def kept_bytes() -> int:
         return sizes.undo_bytes
     kinds = resource.RLIMIT_AS, resource.RLIMIT_DATA
     limits = [resource.getrlimit(kind)[0] for kind in kinds]
-    parts = [limit // KEPT_PART for limit in limits if limit != resource.RLIM_INFINITY]
+    parts = [limit // UNDO_PART for limit in limits if limit != resource.RLIM_INFINITY]
     return min([sizes.undo_bytes, *parts])

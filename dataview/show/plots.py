@@ -104,7 +104,8 @@ def _numbers(rows: np.ndarray, ax: Any) -> None:
     try:
         ax.hist(numbers.astype(np.int64).astype(rows.dtype) if is_date else numbers, bins="auto")
     except ValueError:  # floats of this size lie further apart than the bins would be wide
-        known = rows[~np.isnat(rows)] if rows.dtype.kind in TIMES else rows
+        is_time, is_float = rows.dtype.kind in TIMES, rows.dtype.kind == "f"
+        known = rows[~np.isnat(rows)] if is_time else numbers if is_float else rows
         least = known.min()
         ax.hist((known - least).astype(np.float64))
         ax.set_xlabel(f"{element_texts(np.array([least]))[0]} +")
