@@ -525,6 +525,29 @@ def test_only_the_rows_that_are_needed_are_read(tmp_path, monkeypatch):
     assert [range(7)[key] for key in asked] == [range(2, 3)]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.s_[7, [3, 40, 7]], np.s_[5:25, ::5], np.s_[3:99:7, 1::9], np.s_[20:60, ::-6],
+        (np.array([3, 99, 41, 8])[:, None], np.arange(0, 64, 5)),
+    ],
+    ids=["a row", "a step", "steps of both", "backwards", "numbers of both"],
+)  # fmt: skip
+def test_columns_near_each_other_are_asked_for_at_once(tmp_path, key, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(100, 64))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=(50, 32))
+    d, asked = dv.open(tmp_path / "a.h5"), []
+    real = h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda self, key: asked.append(key) or real(self, key)
+    )
+    assert np.array_equal(d.x[key](), x[key])
+    assert len(asked) == 1
+    # HDF5 looks for each place of a slice with a step by itself
+    assert all(part.step in (None, 1) for part in asked[0] if isinstance(part, slice))
+
+
 def test_no_rows_and_rows_that_were_never_written(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("none", (0,), h5py.vlen_dtype("i4"))

@@ -91,7 +91,7 @@ def test_columns_of_what_stays_open(path, x):
     ).all()
 
 
-def test_members_and_columns_first_are_read_by_position(tmp_path):
+def test_members_and_columns_first_stay_open_too(tmp_path):
     x = np.arange(6000.0).reshape(3000, 2)
     np.save(tmp_path / "f.npy", np.asfortranarray(x))
     np.save(tmp_path / "r.npy", x.view([("a", "f8"), ("b", "f8")]))
@@ -100,7 +100,39 @@ def test_members_and_columns_first_are_read_by_position(tmp_path):
         for _ in range(4):
             assert (view[ORDER[:100]]() == wanted[ORDER[:100]]).all()
             assert view[7, 0]() == wanted[7, 0]
+    del columns, fields, view
+    gc.collect()
     assert not [link for link in open_files().values() if str(tmp_path) in link]
+
+
+KEYS = [
+    np.s_[ORDER[:90], ::-2], np.s_[5:95, [3, 0, 0]], np.s_[ORDER[:90], ORDER[:90] % 4],
+    np.s_[ORDER[:60].reshape(20, 3), 1:], np.s_[[[2999], [0]], [3, 1]], np.s_[-90:, 2],
+    np.s_[::-7, 1:3], np.s_[7, ::2], np.s_[-1, [3, 0]], np.s_[5:2900:9, [2, 0]],
+    np.s_[[7], 3:],
+]  # fmt: skip
+"""Rows by number or near each other, and columns of them."""
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_columns_of_rows_are_those_of_numpy_and_open_nothing(tmp_path, order, monkeypatch):
+    raw = np.zeros((3000, 4), RECORDS, order)
+    raw["a"] = ORDER[:, None] + range(4)
+    raw["b"] = np.random.default_rng(3).normal(size=(3000, 4, 3))
+    np.save(tmp_path / "records.npy", raw)
+    np.save(tmp_path / "doubles.npy", np.asarray(raw["b"][..., 1], order=order))
+    records, doubles = dv.open(tmp_path / "records.npy"), dv.open(tmp_path / "doubles.npy")
+    pairs = [(records, raw), (records["b"], raw["b"]), (doubles, raw["b"][..., 1])]
+    for view, _ in pairs:
+        read_often(view, ORDER[:400])
+    if order == "C":  # in the other order a column is far from the next, and read by its runs
+        monkeypatch.setattr("io.FileIO", None)
+    for view, array in pairs:
+        for key in KEYS:
+            found, wanted = view[key](), array[key]
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            assert found.tobytes() == wanted.tobytes()
+            assert found.flags.c_contiguous and found.flags.writeable
 
 
 def test_few_rows_open_nothing(path, x):

@@ -128,17 +128,22 @@ class Chunks(NamedTuple):
 
 
 def slabs(
-    box: Index, times: int, takes_a_list: bool, room: int = 0, chunks: Chunks | None = None
+    box: Index,
+    times: int,
+    takes_a_list: bool,
+    room: int = 0,
+    chunks: Chunks | None = None,
+    near: int = 0,
 ) -> list[list[Piece]]:
     """Return the pieces in which each axis of a box is asked for.
 
-    Only one axis can have a list; others are read over all their span, if that has room enough.
+    Only one axis can have a list; others are read over all their span, if that has room enough, and
+    so are positions between which at most `near` elements lie on average.
     Many positions in the same `chunks` are picked from slices of these, and so are all along a
     further axis: a piece for each run would read the chunks again.
     """
-    axes = [_pieces(map_, box.shape, times) for map_ in box.maps]
+    axes, elements = _near(box, times, room, chunks, near)
     longest = max(range(len(axes)), key=lambda axis: len(axes[axis]), default=0)
-    elements = math.prod(box.shape)
     for axis, map_ in enumerate(box.maps):
         if not isinstance(map_, Array) or len(axes[axis]) == 1:
             continue
@@ -161,6 +166,25 @@ def slabs(
         elif len(whole) < len(axes[axis]):
             axes[axis] = whole
     return [list(pieces) for pieces in axes]
+
+
+def _near(
+    box: Index, times: int, room: int, chunks: Chunks | None, near: int
+) -> tuple[list[Sequence[Piece]], int]:
+    """Return the pieces of each axis, where those near each other are one, and how much they read.
+
+    Where there are chunks, they are so near that hardly a chunk lies between two of them.
+    """
+    axes: list[Sequence[Piece]] = []
+    elements, inner = math.prod(box.shape), 1
+    for axis, map_ in reversed([*enumerate(box.maps)]):
+        gap = near // inner if chunks is None else min(near // inner, chunks.lengths[axis] // 2)
+        pieces = _pieces(map_, box.shape, max(times, min(gap, room // elements)))
+        read = length_of(pieces[0].asked) if len(pieces) == 1 else box.shape[axis]
+        elements = elements // box.shape[axis] * read
+        inner *= read
+        axes.append(pieces)
+    return axes[::-1], elements
 
 
 class _Runs(Sequence[Piece]):

@@ -72,6 +72,9 @@ class ArrayLike(Source):
     span_times: ClassVar[int] = 1
     """A run that is at most so many times longer than what is needed of it is read whole."""
 
+    near_bytes: ClassVar[int] = 0
+    """So many bytes between two places are read as well: to leave them out would take longer."""
+
     spare_bytes: ClassVar[int] = 0
     """A box of at most so many bytes is read whole, however few of its elements are needed."""
 
@@ -302,7 +305,8 @@ class ArrayLike(Source):
     def _box(self, box: Index) -> np.ndarray:
         """Return the elements of a box, in a new array."""
         room = sizes.file_bytes // max(1, self.dtype.itemsize) if self.takes_a_list else 0
-        keys = slabs(box, self.span_times, self.takes_a_list, room, self.chunks)
+        near = self.near_bytes // max(1, self.dtype.itemsize)
+        keys = slabs(box, self.span_times, self.takes_a_list, room, self.chunks, near)
         every = list(product(*keys))
         if len(every) == 1:
             asked = self._get([piece.asked for piece in every[0]])

@@ -233,6 +233,26 @@ def rows_near(block: Block, index: Index) -> range | None:
     return range(low, high + 1) if span <= SHORT and span <= _most_bytes() else None
 
 
+def whole_rows(block: Block, index: Index) -> tuple[range | np.ndarray, Index] | None:
+    """Return the rows to be read whole, and the index into these; None if they are not few.
+
+    Where they are anywhere, they are short: to read a part of one takes as long.
+    """
+    first, rest = index.maps[0], index.maps[1:]
+    near = rows_near(block, index)
+    if near is not None:
+        return near, Index(index.shape, (shifted(first, near.start), *rest))
+    axes, size = sorted(axes_of(first)), block.row_bytes
+    lengths = [index.shape[axis] for axis in axes]
+    if 0 in index.shape or size > GAP or math.prod(lengths) * size > _most_bytes():
+        return None
+    if isinstance(first, Constant):
+        return range(first.offset, first.offset + 1), Index(index.shape, (Constant(0), *rest))
+    steps = [math.prod(lengths[place + 1 :]) for place in range(len(axes))]
+    within = Index(index.shape, (Affine(0, tuple(zip(axes, steps, strict=True))), *rest))
+    return positions(first, index.shape).reshape(-1), within
+
+
 def line_of(index: Index, number: int = 0) -> tuple[int, int] | None:
     """Return the view axis and the stride of a map that meets each position once, or None."""
     map_ = index.maps[number]

@@ -10,6 +10,8 @@ import contextlib
 import io
 import math
 import os
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,22 +31,38 @@ from dataview.sources.file_pieces import (
     is_dense,
     line_of,
     pieces,
-    rows_near,
+    whole_rows,
 )
+
+Fill: TypeAlias = "Callable[[np.ndarray, range | np.ndarray], bool]"
+"""Fills an array with rows; returns False if they have to be read in another way."""
 
 
 def read_near(file: io.FileIO, block: Block, index: Index) -> np.ndarray | None:
     """Return what an index selects among few rows as a new array; None if they are not few."""
-    near = rows_near(block, index)
-    if near is None:
+
+    def fill(records: np.ndarray, rows: range | np.ndarray) -> bool:
+        if isinstance(rows, range):
+            read_runs(file, records, [(block.place + rows.start * block.row_bytes, records.nbytes)])
+        return isinstance(rows, range)
+
+    return read_whole(fill, block, index)
+
+
+def read_whole(fill: Fill, block: Block, index: Index) -> np.ndarray | None:
+    """Return what an index selects of few rows, which are read whole, as a new array.
+
+    Return None if they are not few, or have to be read in another way.
+    """
+    found = whole_rows(block, index)
+    if found is None:
         return None
-    low, count = near.start, len(near)
-    records = np.empty((count, *block.shape[1:]), block.dtype)
-    size = records.nbytes
-    read_runs(file, records, [(block.place + low * (size // count), size)])
-    within = Index(index.shape, (shifted(index.maps[0], low), *index.maps[1:]))
-    found = gather.read(block.member_of(records), within)
-    return np.array(found, order="C") if within.is_box else np.ascontiguousarray(found)
+    rows, within = found
+    records = np.empty((len(rows), *block.shape[1:]), block.dtype)
+    if not fill(records, rows):
+        return None
+    part = gather.read(block.member_of(records), within)
+    return np.array(part, order="C") if within.is_box else np.ascontiguousarray(part)
 
 
 def read(file: io.FileIO, block: Block, index: Index, found: np.ndarray, shared: bool) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dataview.index import Rows
 from dataview.index.sizes import sizes
 from dataview.sources.file_access import POPULATE_READ
 from dataview.sources.file_pieces import GAP
@@ -95,6 +96,15 @@ class OpenFile:
         with contextlib.suppress(OSError):  # reading it in another way says why
             return os.preadv(self.handle, (raw,), place) == found.nbytes
         return False
+
+    def fill(self, start: int, found: np.ndarray, rows: Rows) -> bool:
+        """Fill an array with rows of one that begins there; return False as `read_rows` does."""
+        if isinstance(rows, int):
+            return self.read(found, start + rows * found.nbytes)
+        width = found.nbytes // len(rows)
+        if isinstance(rows, range) and rows.step == 1:
+            return self.read(found, start + rows.start * width)
+        return self.read_rows(found, np.asarray(rows, np.int64) * width + start)
 
     def read_rows(self, found: np.ndarray, places: np.ndarray) -> bool:
         """Fill the rows of an array with the bytes at places, if this takes few calls.

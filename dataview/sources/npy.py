@@ -6,6 +6,7 @@ Each read and write first checks that the file is still the one that was opened.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import math
 import os
@@ -129,7 +130,7 @@ class NpyFile:
             kept = self.opening.kept.get(self.path)
             if kept is None:
                 kept = self.opening.kept.setdefault(self.path, KeptFile())
-            kept.note(file, found.nbytes, 1 if in_a_run else len(found), may_map)
+            kept.note(file, found.nbytes, 1 if in_a_run or not found.ndim else len(found), may_map)
 
     def held(self) -> OpenFile | None:
         """Return the file if it stays open, and passes the check."""
@@ -208,15 +209,17 @@ class NpySource(Source):
         reused = memo.get(scratch.REUSED)
         if not self.dtype.itemsize:
             return np.ndarray(index.shape, self.dtype)
-        size = self._bytes_of(index)
-        run = self._run(index)
+        size, run = self._bytes_of(index), self._run(index)
+        inside = index if run is not None else self._in_file(index)
+        found = self._read_held(inside, run) if reused is None else None
+        if found is not None:
+            return found
         with self.file.checked("rb") as file:
             # A file that is open for writing is ours, so nobody truncates it under a window.
             if run is not None and reused is not None and self.writable:
                 raw = map_window(file, run, size, False)
                 if raw is not None:
                     return np.ndarray(index.shape, self.dtype, raw)
-            inside = index if run is not None else self._in_file(index)
             found = file_rows.read_near(file, self.block, inside) if run is None else None
             if found is None:
                 found = scratch.borrow(index.shape, self.dtype, reused)
@@ -224,10 +227,23 @@ class NpySource(Source):
                     read_at(file, found, run)
                 else:
                     file_rows.read(file, self.block, inside, found, self.writable)
-            if reused is None and self._has_rows:
+            if reused is None:
                 # What is updated in blocks takes little memory, and a map would add to it.
                 self.file.note(file, found, run is not None, not self.writable)
         return found
+
+    def _read_held(self, inside: Index, run: int | None) -> np.ndarray | None:
+        """Return a run of bytes, or a part of few rows, if the file stays open; else None."""
+        if run is not None and self._bytes_of(inside) > sizes.file_bytes:
+            return None
+        held = self.file.held()
+        if held is None:
+            return None
+        if run is None:
+            fill = functools.partial(held.fill, self.block.place)
+            return file_rows.read_whole(fill, self.block, inside)
+        found = np.empty(inside.shape, self.dtype)
+        return found if held.read(found, run) else None
 
     @property
     def _has_rows(self) -> bool:
@@ -244,13 +260,7 @@ class NpySource(Source):
         if held is None:
             return None
         found = np.empty((*lead, *self.shape[1:]), self.dtype)
-        if isinstance(rows, int):
-            is_there = held.read(found, offset + rows * width)
-        elif isinstance(rows, range) and rows.step == 1:
-            is_there = held.read(found, offset + rows.start * width)
-        else:
-            is_there = held.read_rows(found, np.asarray(rows, np.int64) * width + offset)
-        return found if is_there else None
+        return found if held.fill(offset, found, rows) else None
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file; no other byte of it is written."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from timing import Timed, comparison, duration, heading, statements, table, timed
 
@@ -97,10 +98,10 @@ READING = {
 }
 """Each way of asking for rows, and what NumPy does for the same."""
 
-FILE = ("f[k]", "f[ks]", "f[100:356]", "f[run]")
-"""Rows of a file: in any order, in ascending order, and a run of them, once by number."""
+FILE = ("f[k]", "f[ks]", "f[::390]", "f[100:356]", "f[run]")
+"""Rows of a file: in any order, in ascending order, in steps, and a run of them, once by number."""
 
-COLUMNS = ("[:, ::2]", "[:, 5:12]", "[:, cols]")
+COLUMNS = ("[:, ::2]", "[:, 5:12]", "[:, cols]", "[:, mask]")
 """Columns of them, which should cost little more than the rows alone."""
 
 BATCHES = {
@@ -176,16 +177,24 @@ def reading() -> None:
 def files() -> None:
     """Print what columns of rows of a file cost beside the rows."""
     draw = np.random.default_rng(1)
-    k = draw.permutation(ROWS * 25)[:256]
+    x = draw.normal(size=(ROWS * 25, 128)).astype("f4")
+    k = draw.permutation(len(x))[:256]
+    names = {"k": k, "ks": np.sort(k), "run": np.arange(100, 356), "cols": [3, 100, 7, 50]}
+    names["mask"] = np.arange(128) % 5 == 0
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.npy"
-        np.save(path, draw.normal(size=(ROWS * 25, 128)).astype("f4"))
-        names = {"f": dv.open(path), "k": k, "ks": np.sort(k), "cols": [3, 100, 7, 50]}
-        names["run"] = np.arange(100, 356)
-        print(heading("Columns of 256 rows of a file of 100,000 x 128 float32"))
-        for rows in FILE:
-            ways = [f"``{rows}()``", *(f"``{rows}{columns}()``" for columns in COLUMNS)]
-            print(comparison(timed(statements(*ways), names, ROUNDS_OF_LARGE)))
+        np.save(Path(folder) / "a.npy", x)
+        with h5py.File(Path(folder) / "a.h5", "w") as file:
+            file.create_dataset("x", data=x, chunks=(1000, 64))
+        made = {
+            "an .npy file": dv.open(Path(folder) / "a.npy"),
+            "HDF5 in chunks of 1,000 x 64": dv.open(Path(folder) / "a.h5").x,
+        }
+        for name, f in made.items():
+            print(heading(f"Columns of 256 rows of 100,000 x 128 float32: {name}"))
+            for rows in FILE:
+                ways = [f"``{rows}()``", *(f"``{rows}{columns}()``" for columns in COLUMNS)]
+                rounds = ROUNDS_OF_LARGE if name.startswith("an") else ROUNDS_OF_LARGE // 4
+                print(comparison(timed(statements(*ways), {"f": f, **names}, rounds)))
 
 
 def _above(text: str, base: Timed, own: Timed) -> list[str]:

@@ -81,6 +81,7 @@ class ZarrSource(ArrayLike):
         "takes_a_list",
     )  # a list: each chunk once
     span_times = 4
+    near_bytes = 1 << 13
     spare_bytes = 1 << 20  # whole chunks are read in any case
     fresh = True
 
