@@ -548,6 +548,29 @@ def test_columns_near_each_other_are_asked_for_at_once(tmp_path, key, monkeypatc
     assert all(part.step in (None, 1) for part in asked[0] if isinstance(part, slice))
 
 
+@pytest.mark.parametrize(
+    "key", [np.s_[::5], np.s_[:, ::-5], np.s_[:, np.arange(64) % 5 == 2], np.s_[1::3, ::2]], ids=str
+)
+def test_steps_are_read_in_blocks_with_what_lies_between(tmp_path, key, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(900, 64))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=(20, 32))
+    d, asked = dv.open(tmp_path / "a.h5"), []
+    real = h5py.Dataset.__getitem__
+
+    def read(self, key):
+        found = real(self, key)
+        asked.append((key if isinstance(key, tuple) else (key,), found.nbytes))
+        return found
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", read)
+    with sizes.set(file_bytes=1 << 15):
+        assert np.array_equal(d.x[key](), x[key])
+    assert len(asked) > 1 and max(size for _, size in asked) <= 1 << 15
+    assert sum(size for _, size in asked) <= x.nbytes  # no chunk is read twice
+    assert all(part.step in (None, 1) for key, _ in asked for part in key)
+
+
 def test_no_rows_and_rows_that_were_never_written(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("none", (0,), h5py.vlen_dtype("i4"))

@@ -62,6 +62,23 @@ def read(array: np.ndarray, index: Index) -> np.ndarray:
 
 def _by_key(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
     """Return what a key selects, each of its arrays for itself, the smallest share first."""
+    basic, todo = _without_arrays(key)
+    part: np.ndarray = array[basic]
+    if len(todo) > 1:
+        todo.sort(key=lambda one: one[1].size / part.shape[one[0]])
+    found = part
+    for done, (axis, numbers) in enumerate(todo):
+        if not done and key[0] is numbers:
+            lines = row_taker(array, basic)(numbers.reshape(-1))
+            found = lines.reshape(numbers.shape + lines.shape[1:]) if numbers.ndim > 1 else lines
+        else:
+            axis += sum(other.ndim - 1 for before, other in todo[:done] if before < axis)
+            found = _taken(found, numbers, axis)
+    return found
+
+
+def _without_arrays(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[tuple[int, np.ndarray]]]:
+    """Return a key with all of each axis that has an array in it, and these axes and arrays."""
     basic: list[Any] = []
     todo: list[tuple[int, np.ndarray]] = []
     axis = 0
@@ -71,18 +88,7 @@ def _by_key(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
             item = WHOLE
         basic.append(item)
         axis += item is None or type(item) is slice
-    part: np.ndarray = array[tuple(basic)]
-    if len(todo) > 1:
-        todo.sort(key=lambda one: one[1].size / part.shape[one[0]])
-    found = part
-    for done, (axis, numbers) in enumerate(todo):
-        if not done and key[0] is numbers:
-            lines = row_taker(array, tuple(basic))(numbers.reshape(-1))
-            found = lines.reshape(numbers.shape + lines.shape[1:]) if numbers.ndim > 1 else lines
-        else:
-            axis += sum(other.ndim - 1 for before, other in todo[:done] if before < axis)
-            found = _taken(found, numbers, axis)
-    return found
+    return tuple(basic), todo
 
 
 def _taken(array: np.ndarray, numbers: np.ndarray, axis: int) -> np.ndarray:
@@ -393,6 +399,11 @@ def assign(array: np.ndarray, index: Index, value: np.ndarray) -> None:
     if array.dtype.kind == "T":  # of which a part may be no alias
         line = tuple(places.reshape(-1) for places in _places(index))
         array[line] = np.broadcast_to(value, index.shape).reshape(-1)
+        return
+    basic, todo = _without_arrays(_key_of(index) or ())
+    if len(todo) == 1 and todo[0][1].ndim == 1:
+        ((axis, numbers),) = todo
+        array[basic][(WHOLE,) * axis + (numbers,)] = value
         return
     target, rest = _boxed(array, index)
     group = sorted(number for members in _groups(target, rest) for number in members)

@@ -101,9 +101,28 @@ def _is_dense(part: Index, box: Index, within: Index, used: Sequence[int], times
     return bool(covered.all())
 
 
-def has_steps(map_: Affine) -> bool:
-    """Whether a map leaves places out, so that to read what lies between takes more memory."""
-    return any(abs(stride) > 1 for _, stride in map_.strides)
+def even_steps(map_: Map, shape: Sequence[int]) -> tuple[int, int]:
+    """Return how far apart positions lie evenly, 1 if they do not, and how many there are.
+
+    >>> even_steps(Affine(9, ((0, -3),)), (4,)), even_steps(Array(np.array([1, 6]), (0,)), (2,))
+    ((3, 4), (5, 2))
+    """
+    axes = axes_of(map_)
+    count = math.prod(shape[axis] for axis in axes)
+    if len(axes) != 1 or count < 2:
+        return 1, count
+    if isinstance(map_, Affine):
+        return max(1, abs(map_.strides[0][1])), count
+    steps = np.diff(map_.values) if isinstance(map_, Array) else np.zeros(1)
+    return max(1, abs(int(steps[0]))) if (steps == steps[0]).all() else 1, count
+
+
+def near_steps(gap: int, chunks: Chunks | None, axis: int) -> int:
+    """Return how far apart places may be of which those between are read, for a gap that may be.
+
+    Where there are chunks, hardly one lies between two such places.
+    """
+    return gap if chunks is None else min(gap, chunks.lengths[axis] // 2)
 
 
 class Piece(NamedTuple):
@@ -171,15 +190,14 @@ def slabs(
 def _near(
     box: Index, times: int, room: int, chunks: Chunks | None, near: int
 ) -> tuple[list[Sequence[Piece]], int]:
-    """Return the pieces of each axis, where those near each other are one, and how much they read.
-
-    Where there are chunks, they are so near that hardly a chunk lies between two of them.
-    """
+    """Return the pieces of each axis, those near each other in one, and how much is read."""
     axes: list[Sequence[Piece]] = []
     elements, inner = math.prod(box.shape), 1
     for axis, map_ in reversed([*enumerate(box.maps)]):
-        gap = near // inner if chunks is None else min(near // inner, chunks.lengths[axis] // 2)
-        pieces = _pieces(map_, box.shape, max(times, min(gap, room // elements)))
+        gap = near_steps(near // inner, chunks, axis)
+        most = room if chunks is None else min(room, SLAB_BYTES // chunks.itemsize)
+        even, uneven = (max(times, min(gap, limit // elements)) for limit in (room, most))
+        pieces = _pieces(map_, box.shape, even, uneven)
         read = length_of(pieces[0].asked) if len(pieces) == 1 else box.shape[axis]
         elements = elements // box.shape[axis] * read
         inner *= read
@@ -220,21 +238,24 @@ def _whole_chunks(numbers: np.ndarray, length: int, most: int) -> list[Piece]:
     ]
 
 
-def _pieces(map_: Map, shape: tuple[int, ...], times: int) -> Sequence[Piece]:
-    """Return the slices in which one axis of a box is asked for."""
+def _pieces(map_: Map, shape: tuple[int, ...], even: int, uneven: int) -> Sequence[Piece]:
+    """Return the slices in which one axis of a box is asked for.
+
+    So many times as much is read at most: of positions in even steps, and of others.
+    """
     if isinstance(map_, Constant):
         return [Piece(slice(None), slice(map_.offset, map_.offset + 1))]
     if isinstance(map_, Affine):
         ((axis, stride),) = map_.strides
         last = map_.offset + stride * (shape[axis] - 1)
         low, high = min(map_.offset, last), max(map_.offset, last)
-        return [_stepped(low, high, abs(stride) if low < high else 1, stride < 0, times)]
+        return [_stepped(low, high, abs(stride) if low < high else 1, stride < 0, even)]
     assert isinstance(map_, Array)
     numbers = map_.values
     low, high, steps = int(numbers[0]), int(numbers[-1]), np.diff(numbers)
     if (steps == (steps[0] if len(steps) else 1)).all():
-        return [_stepped(low, high, int(steps[0]) if len(steps) else 1, False, times)]
-    if high - low < times * len(numbers):
+        return [_stepped(low, high, int(steps[0]) if len(steps) else 1, False, even)]
+    if high - low < uneven * len(numbers):
         return [Piece(slice(None), slice(low, high + 1), numbers - low)]
     return _Runs(numbers, steps)
 

@@ -23,9 +23,10 @@ from dataview.index.sizes import sizes
 from dataview.index.slabs import (
     Chunks,
     Part,
-    has_steps,
+    even_steps,
     is_picked,
     length_of,
+    near_steps,
     parts,
     picked,
     placed,
@@ -113,8 +114,8 @@ class ArrayLike(Source):
     def _by_parts(self, index: Index) -> np.ndarray:
         """Return what the index selects, box by box."""
         spare = self.spare_bytes // max(1, self.dtype.itemsize)
-        stepped = any(isinstance(map_, Affine) and has_steps(map_) for map_ in index.maps)
-        cut = self._blocks(index, self.span_times) if stepped and index.is_box else [(..., index)]
+        times = self._times_of_steps(index)
+        cut = self._blocks(index, times) if times > 1 else [(..., index)]
         every = [(where, part) for where, one in cut for part in parts(one, NEEDED_TIMES, spare)]
         if len(every) == 1:
             return gather.read(self._box(every[0][1].box), every[0][1].within)
@@ -122,6 +123,18 @@ class ArrayLike(Source):
         for where, part in every:
             found[where][part.where] = gather.read(self._box(part.box), part.within)
         return found
+
+    def _times_of_steps(self, index: Index) -> int:
+        """Return how many times as much is read, since what lies between steps is read as well."""
+        near = self.near_bytes // max(1, self.dtype.itemsize)
+        times, inner = 1, 1
+        for axis, map_ in reversed([*enumerate(index.maps)]):
+            step, count = even_steps(map_, index.shape)
+            if step <= max(self.span_times, near_steps(near // inner, self.chunks, axis)):
+                times *= step
+                inner *= step
+            inner *= count
+        return times
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index; what else is in the same chunks is written as it was, if any."""

@@ -50,7 +50,7 @@ class H5pySource(ArrayLike):
     )  # fmt: skip
     takes_a_list = True
     span_times = 4  # with a step, HDF5 takes longer than for all that lies between
-    near_bytes = 1 << 13
+    near_bytes = 1 << 14
     spare_bytes = 1 << 20
     fresh = True
     reuses = True
