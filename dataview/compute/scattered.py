@@ -30,6 +30,8 @@ from dataview.sources import scattered
 
 def operands_of(value: Node) -> list[Node]:
     """Return the nodes that an expression reads, each element where its own is."""
+    if not is_expression(value):
+        return [value]
 
     def into(part: Node) -> list[Any]:
         return part.made_of() if is_expression(part) else []
@@ -99,13 +101,14 @@ def _one_of_joined(node: Node) -> Node:
 
 def in_order_of_chunks(node: Node) -> Node:
     """Return a node with its rows in the order of the chunks of what it reads, if it is large."""
-    if is_made_by_rows(node):
+    large = [leaf for leaf in operands_of(node) if _is_large(leaf)]
+    if not large or is_made_by_rows(node):
         return node
-    for leaf in operands_of(node):
+    for leaf in large:
         place = place_of(leaf)
         if place is None or len(known_shape(leaf)) != len(known_shape(node)):
             continue
-        found = scattered(place.source, place.where) if _is_large(leaf) else None
+        found = scattered(place.source, place.where)
         if found is not None and found[0] == 0:
             order = np.argsort(found[1], kind="stable")
             return part_of(node, axis_index(known_shape(node), Array(order, (0,)), len(order)))
