@@ -461,6 +461,8 @@ LABELS = {
     "some of them": lambda draws, n: draws.integers(0, 40, n).astype("u2") * 7,
     "far apart": lambda draws, n: draws.integers(0, 40, n) * 2**40,
     "one that is late": lambda draws, n: np.append(draws.integers(0, 9, n - 1), 20).astype("i1"),
+    "a lesser one that is late": lambda draws, n: np.append(draws.integers(0, 9, n - 1), -2),
+    "a greater one": lambda draws, n: np.append(draws.integers(0, 9, n - 1), 500).astype(">i4"),
     "one that is late, between": lambda draws, n: np.append(draws.integers(0, 9, n - 1) * 2, 3),
     "truth": lambda draws, n: draws.random(n) < 0.001,
     "days": lambda draws, n: np.datetime64("2020-01-01") + draws.integers(0, 9, n),

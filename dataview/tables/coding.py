@@ -169,6 +169,17 @@ def above(values: np.ndarray, low: int) -> np.ndarray:
     return np.asarray(np.subtract(values, low, dtype=np.int64), np.intp)
 
 
+def lie_within(values: np.ndarray, low: int, high: int) -> bool:
+    """Whether all of some integers lie between two others, these included.
+
+    >>> lie_within(np.array([3, 0]), 0, 3), lie_within(np.array([3, -1]), 0, 3)
+    (True, False)
+    """
+    if not low:  # read without a sign, what is below 0 is larger than any other
+        return int(values.view(values.dtype.str.replace("i", "u")).max()) <= high
+    return low <= int(values.min()) and int(values.max()) <= high
+
+
 _AS_INTEGERS = {"b": "u1", "m": "i8", "M": "i8"}
 
 
