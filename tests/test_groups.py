@@ -305,6 +305,33 @@ def test_several_keys_group_the_rows_that_have_the_same_of_each(data):
     assert groups._counts().count().tolist() == [len(rows[key]) for key in order]
 
 
+@pytest.mark.parametrize("dropna", [True, False])
+def test_of_more_combinations_than_have_numbers_those_that_occur_are_groups(dropna, rng):
+    own = rng.integers(0, 400, (1000, 12)).astype(float)
+    own = own[rng.permutation(np.arange(3000) % 1000)]  # three rows of each
+    own[rng.random(3000) < 0.3, rng.integers(0, 12)] = np.nan
+    keys = {f"k{n}": values for n, values in enumerate(own.T)}
+    d, present = dv.View(x=np.arange(3000), **keys), ~np.isnan(own).any(axis=1)
+    rows = present if dropna else np.ones(3000, bool)
+    labels, codes = np.unique(np.nan_to_num(own[rows], nan=1e9), axis=0, return_inverse=True)
+    groups = d._group(by=[*keys], dropna=dropna)
+    with sizes.set(part_bytes=1 << 14):
+        found = groups._sum()
+        assert_same(
+            np.stack([found[name]() for name in keys], axis=1),
+            np.where(labels == 1e9, np.nan, labels),
+        )
+        sums = np.bincount(codes.reshape(-1), np.flatnonzero(rows))
+        assert found.x().tolist() == sums.tolist()
+        assert groups._counts().count().tolist() == np.bincount(codes.reshape(-1)).tolist()
+        row = np.flatnonzero(present)[7]
+        same = np.flatnonzero((own == own[row]).all(axis=1))
+        assert groups[tuple(own[row])].x().tolist() == same.tolist()
+    d.k0[row], d.k1[row] = own[present][[8, 9], [0, 1]]  # of other rows
+    with pytest.raises(ValueError, match="did not occur together"):
+        groups._mean().x()
+
+
 def missing_last(key):
     return [(1, 0) if value is None else (0, value) for value in key]
 

@@ -6,7 +6,6 @@ Groups have numbers in ascending order of their labels, those of the first key f
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -180,12 +179,14 @@ class Groups(Photograph):
                 found.append(_labels_of(key, is_exact))
         self.labels = labels = [values for values, _ in found]
         if len(keys) > 1:
-            numbers, counts = _together(Numbering(keys, labels, self.gaps), blocks_of(node), wholly)
-            return _table(labels, numbers, self.gaps), counts
+            blocks = blocks_of(node)
+            number = Numbering(keys, labels, self.gaps, lambda some: _together(some, blocks)[0])
+            numbers, counts = _together(number, blocks, wholly)
+            return _table(labels, number.places(numbers)), counts
         counts = found[0][1]
         if self.gaps and (more := known_shape(node)[0] - int(counts.sum())):
             counts = np.append(counts, more)
-        return _table(labels, np.arange(len(counts)), self.gaps), counts
+        return _table(labels, [np.arange(len(counts))]), counts
 
     def found(self) -> Found:
         """Return what was found, such that it can be kept without the data."""
@@ -235,7 +236,7 @@ def counts_of(node: Node, number: ToNumbers, count: int) -> np.ndarray:
     return found
 
 
-def _together(number: Numbering, blocks: list[slice], wholly: bool) -> Counted:
+def _together(number: ToNumbers, blocks: list[slice], wholly: bool = False) -> Counted:
     """Return the numbers of the labels that occur together, and how many rows have each."""
 
     def count(rows: slice) -> Counted:
@@ -265,16 +266,11 @@ def _labels_of(key: Key, wholly: bool) -> Counted:
     return labels, np.bincount(places, counts[there], len(labels)).astype(np.int64)
 
 
-def _table(labels: Sequence[np.ndarray], numbers: np.ndarray, gaps: bool) -> np.ndarray:
-    """Return the labels of each group, from the numbers of combinations."""
-    count, columns = len(numbers), []
-    for own in reversed(labels):
-        size = len(own) + gaps
-        numbers, places = np.divmod(numbers, max(1, size))
-        columns.append(_at(own, places))
-    columns = columns[::-1]
+def _table(labels: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the labels of each group, by their numbers among the labels of each key."""
+    columns = [_at(own, some) for own, some in zip(labels, places, strict=True)]
     dtypes = [(str(n), in_records(column.dtype)) for n, column in enumerate(columns)]
-    found = np.empty(count, dtypes)
+    found = np.empty(len(columns[0]), dtypes)
     for n, column in enumerate(columns):
         found[str(n)] = column
     return found
@@ -295,37 +291,78 @@ def _at(labels: np.ndarray, places: np.ndarray) -> np.ndarray:
 # --- the group of each row ---------------------------------------------------------------------
 
 
-class Numbering:
-    """The number of each row among all combinations of labels of some keys, -1 for none."""
+ToNumbers = Callable[[Any], "Numbers"]
+"""A function that returns the numbers of some rows."""
 
-    def __init__(self, keys: Sequence[Key], labels: Sequence[np.ndarray], gaps: bool) -> None:
+Occurring = Callable[[ToNumbers], np.ndarray]
+"""A function that returns the numbers that rows have, ascending."""
+
+MOST = 1 << 62
+"""There are fewer combinations than these, so that each has a number."""
+
+
+class Numbering:
+    """The number of each row among the combinations of labels of some keys, -1 for none.
+
+    Where too many are possible, only those of the first keys that occur are counted, which
+    `occurring` finds.
+    """
+
+    def __init__(
+        self, keys: Sequence[Key], labels: Sequence[np.ndarray], gaps: bool, occurring: Occurring
+    ) -> None:
         self._keys, self._labels, self._gaps = keys, labels, gaps
         self._sizes = [len(own) + gaps for own in labels]
-        self.count = math.prod(self._sizes)
-        if self.count >= 1 << 62:
-            raise ValueError(
-                f"the keys have {' x '.join(map(str, self._sizes))} combinations, which are too "
-                "many; group by fewer keys, or by _codes() of what is most distinct"
-            )
         self._codes = [_code_of(key, own) for key, own in zip(keys, labels, strict=True)]
+        self._known: dict[int, np.ndarray] = {}  # the numbers that so many first keys have
+        self._places: dict[int, Code] = {}
+        self.count = 1
+        for depth, size in enumerate(self._sizes):
+            if depth and self.count * size >= MOST:
+                known = occurring(functools.partial(self, depth=depth))
+                self._known[depth], self._places[depth] = known, coder(known)
+                self.count = len(known)
+            self.count *= size
+            if self.count >= MOST:
+                raise ValueError(f"{self.count} groups may be too many; group by fewer keys")
 
-    def __call__(self, rows: slice) -> Numbers:
-        """Return the numbers of some rows."""
-        columns = zip(self._keys, self._codes, self._sizes, strict=True)
-        own = [self._of_key(key, code, size, rows) for key, code, size in columns]
-        return functools.reduce(_combined, zip(own, self._sizes, strict=True))[0]
+    def __call__(self, rows: slice | np.ndarray, depth: int | None = None) -> Numbers:
+        """Return the numbers of some rows, or of rows of a table of labels, by the first keys."""
+        own = [
+            self._of_key(n, rows) if isinstance(rows, slice) else self._of_label(n, rows)
+            for n in range(len(self._keys))[:depth]
+        ]
+        if len(own) == 1:
+            return own[0]
+        are_whole = all(one.are_whole for one in own)
+        gone = None if are_whole else np.logical_or.reduce([one.codes == MISSING for one in own])
+        found = own[0].codes
+        for n, (codes, _) in enumerate(own[1:], 1):
+            if gone is not None:  # such rows may have first keys that are in no group
+                found = np.where(gone, MISSING, found)
+            if n in self._places:
+                found = _placed(self._places[n], Numbers(found, are_whole)).codes
+            found = found * self._sizes[n] + codes
+        return Numbers(found if gone is None else np.where(gone, MISSING, found), are_whole)
 
-    def of_table(self, table: np.ndarray) -> np.ndarray:
-        """Return the numbers of the rows of a table of labels."""
-        own = []
-        for n, (labels, size) in enumerate(zip(self._labels, self._sizes, strict=True)):
-            codes = coder(labels)(table[str(n)])
-            own.append((Numbers(np.where(codes == MISSING, size - 1, codes), True), size))
-        return functools.reduce(_combined, own)[0].codes
+    def places(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Return the labels of each key in some combinations, by their numbers."""
+        found = []
+        for depth, size in reversed([*enumerate(self._sizes)]):
+            numbers, places = np.divmod(numbers, max(1, size))
+            found.append(places)
+            if depth in self._known:
+                numbers = self._known[depth][numbers]
+        return found[::-1]
 
-    def _of_key(self, key: Key, code: Code, size: int, rows: slice) -> Numbers:
+    def _of_label(self, n: int, table: np.ndarray) -> Numbers:
+        codes = coder(self._labels[n])(table[str(n)])
+        return Numbers(np.where(codes == MISSING, self._sizes[n] - 1, codes), True)
+
+    def _of_key(self, n: int, rows: slice) -> Numbers:
+        key = self._keys[n]
         values = read(key.node, rows)
-        codes = code(values)
+        codes = self._codes[n](values)
         if codes is values and key.mask is None:  # each is its own number, so none is missing
             return Numbers(codes, True)
         there = None if key.mask is None else read(key.mask, rows)
@@ -336,7 +373,7 @@ class Numbering:
         when = "the groups were made; make them anew with _group"
         check_known(codes, known, values, range(rows.start, rows.stop), when)
         if self._gaps:
-            codes = np.where(codes == MISSING, size - 1, codes)
+            codes = np.where(codes == MISSING, self._sizes[n] - 1, codes)
         return Numbers(codes, self._gaps)
 
 
@@ -345,16 +382,6 @@ class Numbers(NamedTuple):
 
     codes: np.ndarray
     are_whole: bool
-
-
-def _combined(some: tuple[Numbers, int], more: tuple[Numbers, int]) -> tuple[Numbers, int]:
-    """Return the numbers of combinations, from those of some keys and of one more."""
-    (found, whole), count = some
-    (codes, all_there), size = more
-    number = found * size + codes
-    if not (whole and all_there):
-        number[(found == MISSING) | (codes == MISSING)] = MISSING
-    return Numbers(number, whole and all_there), count * size
 
 
 def _code_of(key: Key, labels: np.ndarray) -> Code:
@@ -366,14 +393,11 @@ def _code_of(key: Key, labels: np.ndarray) -> Code:
     return lambda codes: ranks[checked_codes(codes, len(own))]
 
 
-ToNumbers = Callable[[slice], Numbers]
-"""A function that returns the numbers of some rows."""
-
-
 def numbering(node: Node, groups: Found) -> ToNumbers:
     """Return the function that gives rows of a record `with_keys` the numbers of their groups."""
-    number = Numbering(_keys_in(node, len(groups.labels)), groups.labels, groups.gaps)
-    numbers = number.of_table(groups.table)
+    keys, table = _keys_in(node, len(groups.labels)), groups.table
+    number = Numbering(keys, groups.labels, groups.gaps, lambda some: np.unique(some(table).codes))
+    numbers = number(table).codes
     if len(numbers) == number.count:  # all that there may be
         return number
     place = coder(numbers)
