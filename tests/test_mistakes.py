@@ -235,6 +235,7 @@ MISTAKES = [
     ("groups['n']", "no group 'n' of 'label' | 'a', 'b'; | groups._mean().n", "groups._mean().n"),
     ("r.label.upper()", "d._map(lambda row: str(row()).upper())", "r.label._map(lambda row: str(row()).upper())[:]()"),
     ("days.year", "d._astype('M8[Y]')", "days._astype('M8[Y]')()"),
+    ("days.month", "d._astype('M8[M]') - d._astype('M8[Y]') in its year", "(days._astype('M8[M]') - days._astype('M8[Y]'))()"),
     ("days > 2002", "greater takes no datetime64[D] and 2002 | np.datetime64(", "days > np.datetime64('2002-01-01')"),
     ("days + days", "add takes no datetime64[D] and datetime64[D] | np.timedelta64(3, 'D')", "days + np.timedelta64(3, 'D')"),
     ("r.n + 'a'", "add takes no int64 and <U1 | d._astype('T')", "r.n._astype('T') + 'a'"),
@@ -436,7 +437,7 @@ OTHERS = {
 def lines_of(text):
     """The lines of code that a piece of advice names."""
     text = re.sub(
-        r" (for an array|for more rows|as the other.*|such as .*|then .*)",
+        r" (for an array|for more rows|in its .*|as the other.*|such as .*|then .*)",
         "",
         text.replace(", or ", "; "),
     )

@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from dataview import samples
-from dataview.compute import evaluate
+from dataview.compute import evaluate, evaluate_all
 from dataview.errors import RaggedError
 from dataview.plan import layout
 from dataview.plan.build import elementwise, stored
+from dataview.plan.gaps import present_in
+from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged, statistic, with_lengths
@@ -103,20 +105,33 @@ def _rows_of(value: Any) -> Ragged | None:
     return rows.relaid() if isinstance(rows, Ragged) else None
 
 
-def _of_all_values(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _of_all_values(function: Callable[..., Any], name: str, weights: int) -> Callable[..., Any]:
     """Return the row of a function to which it does not matter how values are arranged.
 
-    Its first argument may be given by its `name`.
+    Its first argument may be given by its `name`; `weights` are at this place among the others.
     """
 
     def row(*args: Any, **options: Any) -> Any:
         first, args, options = _without_first(name, args, options)
         rows = _rows_of(first)
-        if rows is None:
-            return LEFT
-        return _called(function, evaluate(rows.leaf()).reshape(-1), args, options)
+        if rows is not None:
+            values: np.ndarray | None = evaluate(rows.leaf()).reshape(-1)
+        else:
+            is_weighted = len(args) > weights or options.get("weights") is not None
+            values = None if is_weighted else _present_in(first)
+        return LEFT if values is None else _called(function, values, args, options)
 
     return row
+
+
+def _present_in(value: Any) -> np.ndarray | None:
+    """Return what is there of a column with gaps, None for any other value."""
+    node = node_of(value) if isinstance(value, BaseView) else None
+    present = present_in(node) if node is not None and node.has_gaps else None
+    if node is None or present is None or len(known_shape(node)) != 1:
+        return None
+    values, there = evaluate_all([node, present])
+    return np.asarray(values[there])
 
 
 def _of_each_value(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -157,12 +172,12 @@ def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 ROWS: Mapping[Any, Callable[..., Any]] = {
-    np.bincount: _of_all_values(np.bincount, "x"),
+    np.bincount: _of_all_values(np.bincount, "x", 0),
     np.digitize: _of_each_value(np.digitize, "x"),
-    np.histogram: _of_all_values(np.histogram, "a"),
-    np.histogram_bin_edges: _of_all_values(np.histogram_bin_edges, "a"),
+    np.histogram: _of_all_values(np.histogram, "a", 3),
+    np.histogram_bin_edges: _of_all_values(np.histogram_bin_edges, "a", 2),
     np.interp: _of_each_value(np.interp, "x"),
     np.isin: _of_each_value(np.isin, "element"),
     np.ptp: _ptp,
 }
-"""By function of NumPy's, what makes its value of ragged rows."""
+"""By function of NumPy's, what makes its value of ragged rows, or counts what a column has."""
