@@ -566,6 +566,24 @@ def test_labels_that_are_written_later_are_told():
         groups._sum()()
 
 
+@pytest.mark.parametrize("first", [0, -3, 2**63 - 900, 2**63])
+@pytest.mark.parametrize("count", [9, 700])
+def test_labels_that_are_numbers_in_a_row_are_told_too(count, first, rng):
+    dtype = np.min_scalar_type(first + count) if first > 0 else np.dtype(int)
+    key = rng.permutation(np.arange(3 * count) % count).astype(dtype) + dtype.type(first)
+    d = dv.View(x=rng.normal(size=(len(key), 6)), y=rng.normal(size=len(key)), key=key)
+    groups = d._group(by="key")
+    assert len(groups) == count
+    bounds = np.iinfo(dtype)
+    for written in {bounds.min, first - 1, first + count, bounds.max}:
+        d.key[5] = np.array(max(written, bounds.min), dtype)
+        for kind in ("mean", "std", "max", "median"):
+            found = getattr(groups, f"_{kind}")()
+            for name in ("x", "y"):
+                with pytest.raises(ValueError, match=rf"row 5 holds {written}, .*make them anew"):
+                    found[name]()
+
+
 # ---------------------------------------------------------------- other fields, streams
 
 
