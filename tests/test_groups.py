@@ -3,6 +3,7 @@
 import datetime
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -703,6 +704,20 @@ def test_blocks_are_longer_where_there_are_many_groups(rng):
         found = d._group(by="key")._mean().x()
     assert noted.reads == 3
     np.testing.assert_allclose(found, np.bincount(key, x) / np.bincount(key), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("count", [3, 700])
+def test_statistics_of_groups_have_the_same_bits_on_any_number_of_threads(count, rng):
+    x = rng.normal(size=50_000) * 10.0 ** rng.integers(-9, 9, 50_000)
+    gaps = np.where(rng.random(50_000) < 0.1, np.nan, x)
+    d = dv.View(x=x, gaps=gaps, key=rng.integers(0, count, 50_000))
+    found = set()
+    for workers in (1, 3):
+        with sizes.set(part_bytes=1 << 15), ThreadPoolExecutor(workers) as pool, dv.executor(pool):
+            groups = d._group(by="key")
+            kinds = groups._sum(), groups._nanmean(), groups._nanstd(), groups._counts()
+            found.add(tuple(one().tobytes() for one in kinds))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("kind", ["nanmean", "nanstd", "nanmax", "nanmedian"])
