@@ -755,6 +755,7 @@ def test_counts_of_columns_with_gaps_are_of_what_is_present():
         for found, expected in zip(np.histogram(column, 3), np.histogram(here, 3), strict=True):
             assert_same(found, expected)
         assert_same(np.histogram(a=column, **options)[0], np.histogram(here, **options)[0])
+    assert_same(np.bincount(ages()._filter(lambda row: True).age), np.bincount(present))
     floats = dv.View(pa.table({"x": [1.5, None, 2.0]})).x
     assert np.histogram(floats, 2)[0].tolist() == [1, 1]
 

@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from dataview import samples
-from dataview.compute import evaluate, evaluate_all
+from dataview.compute import evaluate
 from dataview.errors import RaggedError
 from dataview.plan import layout
 from dataview.plan.build import elementwise, stored
 from dataview.plan.gaps import present_in
-from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged, statistic, with_lengths
@@ -128,10 +127,10 @@ def _present_in(value: Any) -> np.ndarray | None:
     """Return what is there of a column with gaps, None for any other value."""
     node = node_of(value) if isinstance(value, BaseView) else None
     present = present_in(node) if node is not None and node.has_gaps else None
-    if node is None or present is None or len(known_shape(node)) != 1:
+    if node is None or present is None or node.extents is None or len(node.extents) != 1:
         return None
-    values, there = evaluate_all([node, present])
-    return np.asarray(values[there])
+    values: np.ndarray = evaluated(value)[evaluate(present)]
+    return values
 
 
 def _of_each_value(function: Callable[..., Any], name: str) -> Callable[..., Any]:
