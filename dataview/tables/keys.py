@@ -395,8 +395,14 @@ def _code_of(key: Key, labels: np.ndarray) -> Code:
 
 def numbering(node: Node, groups: Found) -> ToNumbers:
     """Return the function that gives rows of a record `with_keys` the numbers of their groups."""
-    keys, table = _keys_in(node, len(groups.labels)), groups.table
-    number = Numbering(keys, groups.labels, groups.gaps, lambda some: np.unique(some(table).codes))
+    table = groups.table
+
+    def occurring(number: ToNumbers) -> np.ndarray:
+        numbers = number(table).codes  # ascending, as the rows of the table are
+        return np.asarray(numbers[np.diff(numbers, prepend=MISSING) > 0])
+
+    keys = _keys_in(node, len(groups.labels))
+    number = Numbering(keys, groups.labels, groups.gaps, occurring)
     numbers = number(table).codes
     if len(numbers) == number.count:  # all that there may be
         return number
