@@ -322,6 +322,19 @@ def test_layouts(name, new):
         assert_same(view._reshape(shape)(), array.reshape(shape))
         assert_same(view._reshape(shape)[-1:](), array.reshape(shape)[-1:])
         assert_same(view._reshape(shape)._transpose()(), array.reshape(shape).T)
+        assert_same((view._reshape(shape) + 1)[-1:](), array.reshape(shape)[-1:] + 1)
+    flat = array.reshape(12, 2)
+    for key in [
+        np.s_[1:9],
+        np.s_[8:3:-2, ::-1],
+        7,
+        np.s_[3:8, 1],
+        np.s_[5:6, [1, 0, 1]],
+        np.s_[2:2],
+    ]:
+        assert_same(view._reshape(12, 2)[key](), flat[key])
+        assert_same((view._reshape(12, 2) * 2)[key](), flat[key] * 2)
+    assert_same(view[1:]._reshape(5, 4)[1:4](), array[1:].reshape(5, 4)[1:4])
     assert_same(dv.concat(view, view[::-1])[4:8](), np.concatenate([array, array[::-1]])[4:8])
 
 

@@ -140,7 +140,7 @@ def _in_order(node: Node, orders: dict[int, samplers.Order]) -> Node:
 
     The order remembers the last run of row numbers, so that all fields of a batch compute it once.
     """
-    if not isinstance(node, Select) or not node.index.maps:
+    if type(node) is not Select or not node.index.maps:
         return node
     first, *rest = node.index.maps
     if isinstance(first, Array) and first.axes == (0,):

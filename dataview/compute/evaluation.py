@@ -14,6 +14,7 @@ from dataview.compute.chosen import some_rows
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
 from dataview.compute.rows import NESTED, PLAN, taker_of
+from dataview.compute.scattered import is_made_by_rows
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import (
     aliases,
@@ -26,16 +27,21 @@ from dataview.compute.ways import (
 )
 from dataview.index import (
     ENDLESS,
+    Affine,
     Array,
+    Constant,
     Index,
     axes_of,
     axis_index,
     compose,
     extend,
+    extent,
     gather,
     identity,
     is_endless,
     leading,
+    rows_index,
+    shifted,
     whole_axes,
 )
 from dataview.index.sizes import sizes
@@ -288,11 +294,44 @@ def _reshaped(
     if rows is not None:
         return (yield node.node, rows).reshape(index.shape)
     shape = known_shape(node)
-    if not _takes_all(index, shape):
+    if _takes_all(index, shape):
+        # Read in their order, as before a transpose, nobody needs to say where each of them lies.
+        found = gather.read((yield node.node, None).reshape(shape), index)
+    elif (near := _rows_around(node, index)) is not None:
+        around, skipped, lengths, within = near
+        part = (yield node.node, around).reshape(-1)[skipped:][: math.prod(lengths)]
+        found = gather.read(part.reshape(lengths), within)
+    else:
         return (yield node.node, compose(node.index, index))
-    # Read in their order, as before a transpose, they need nobody to say where each of them lies.
-    found = gather.read((yield node.node, None).reshape(shape), index)
     return np.array(found) if aliases(node.node) else found
+
+
+AROUND, FEW_AROUND = 4, 4096
+"""A run of rows is read whole where that is at most so many times as much, or so many elements."""
+
+
+def _rows_around(node: Reshaped, index: Index) -> tuple[Index, int, tuple[int, ...], Index] | None:
+    """Return what to read around a part of reshaped rows near each other, None if it is too much.
+
+    With it come how many elements to skip, the shape of the rows, and the index into them.
+    """
+    own, shape = known_shape(node.node), known_shape(node)
+    first_axis = index.maps[0] if shape and own and 0 not in index.shape else None
+    if not isinstance(first_axis, Affine | Constant):
+        return None
+    steps = first_axis.strides if isinstance(first_axis, Affine) else ()
+    if any(abs(stride) > 1 for _, stride in steps) and is_made_by_rows(node.node):
+        return None  # rows between would be made for nothing
+    ends = extent(first_axis, index.shape)
+    assert ends is not None
+    low, count = ends[0], ends[1] + 1 - ends[0]
+    width, length = size_of(own[1:]), size_of(shape[1:])
+    first, last = low * length // width, -(-(low + count) * length // width)
+    if (last - first) * width > max(AROUND * size_of(index.shape), FEW_AROUND):
+        return None
+    within = Index(index.shape, (shifted(first_axis, low), *index.maps[1:]))
+    skipped = low * length - first * width
+    return rows_index(own, range(first, last)), skipped, (count, *shape[1:]), within
 
 
 def _takes_all(index: Index, shape: Shape) -> bool:
