@@ -1279,11 +1279,52 @@ def test_who_takes_an_array_of_a_column_with_gaps_is_told_of_them():
 def test_gaps_inside_of_lists_are_saved_with_arrays(suffix, tmp_path):
     rows = {
         "x": pa.array([[1, None], None, [3]]),
-        "deep": pa.array([[[1], [2, None]], None, [[], [4]]]),
+        "deep": pa.array([[[1], [2, None], None], None, [None, [], [4]]]),
+        "objects": pa.array([[{"x": [1]}, None], [], [{"x": None}]]),
         "pairs": pa.array([[[1, 2], [None, 3]], [], None], pa.list_(pa.list_(pa.int8(), 2))),
     }
     table = pa.table(rows)
     dv.View(table)._save(tmp_path / f"a{suffix}")
     d = dv.open(tmp_path / f"a{suffix}")
-    assert pa.table(d).to_pydict() == table.to_pydict()
+    saved = table.to_pydict() | {"objects": [{"x": [[1], None]}, {"x": []}, {"x": [None]}]}
+    assert pa.table(d).to_pydict() == saved
     assert d.x._sum()() == 4 and d.deep._isna()[0][1]().tolist() == [False, True]
+
+
+WITHIN = {
+    "deep": [[[1, None], None], None, [], [None], [[], [2]]],
+    "deeper": [[[[1], None], None], [[None]], None, [[]], []],
+    "flat": [[1, None], [2], None, [], [None]],
+}
+CHOSEN = {
+    "rows": (lambda d: d[[4, 0, 0, 3]], [4, 0, 0, 3]),
+    "reversed": (lambda d: d[::-1], [4, 3, 2, 1, 0]),
+    "joined": (lambda d: dv.concat(d[3:], d), [3, 4, 0, 1, 2, 3, 4]),
+    "filtered": (lambda d: d._filter(lambda row: row.n() > 1), [2, 3, 4]),
+    "frozen": (lambda d: d[1:]._freeze(), [1, 2, 3, 4]),
+    "frozen stream": (lambda d: d._filter(lambda row: row.n() != 2)._freeze(), [0, 1, 3, 4]),
+    "pickled": (lambda d: pickle.loads(pickle.dumps(d[2:])), [2, 3, 4]),
+    "batched": (lambda d: d._minibatches(batch_size=2)[1], [2, 3]),
+    "loaded": (lambda d: next(iter(d._loader(batch_size=3))), [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("way", CHOSEN)
+def test_lists_that_are_missing_in_lists_stay_with_their_rows(way):
+    choose, rows = CHOSEN[way]
+    d = dv.View(pa.table({"n": range(5), **{name: pa.array(WITHIN[name]) for name in WITHIN}}))
+    found = pa.table(choose(d))
+    for name, values in WITHIN.items():
+        assert found[name].to_pylist() == [values[row] for row in rows], name
+
+
+@pytest.mark.clients
+def test_frames_keep_the_values_beside_a_gap_in_a_list():
+    import polars
+
+    d = dv.View(polars.DataFrame(WITHIN))
+    assert pa.table(d).to_pydict() == WITHIN
+    for whole in (d, d._filter(lambda row: True)):
+        frame = whole._to_pandas()
+        assert pa.Table.from_pandas(frame, preserve_index=False).to_pydict() == WITHIN
+        assert frame.flat[1].dtype == np.int64 and frame.flat[0].tolist() == [1, None]

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -309,6 +310,19 @@ def test_lists_of_objects_are_ragged_fields(tmp_path):
     assert as_python(d.of.at[0]()) == [[1, 2], []]
 
 
+def test_lists_in_lists_may_lack_some(tmp_path):
+    rows = [{"k": [[1.5], None]}, {"k": None}, {"k": []}, {"k": [None, []]}]
+    objects = [{"of": [{"x": [True]}, {"x": None}, {}, None]}, {"of": None}] * 2
+    d = dv.open(json_lines(tmp_path, [a | b for a, b in zip(rows, objects, strict=True)]))
+    assert pa.table(d._select("k")).to_pylist() == rows
+    assert d.k_mask().tolist() == [False, False, True, False]
+    lists = [[[True], None, None, None], None]
+    assert pa.table(d.of)["x"].to_pylist() == lists * 2
+    d._save(tmp_path / "b.jsonl")
+    saved = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    assert saved == [row | {"of": {"x": x}} for row, x in zip(rows, lists * 2, strict=True)]
+
+
 LOST = [
     ([{"k": 1}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 2"),
     ([{"k": 1}, {"k": 1.5}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 3"),
@@ -319,7 +333,6 @@ LOST = [
     ([{"k": -1}, {"k": 2**63}], "k", "has integers of more than 64 bits"),
     ([{"k": 0.5}, {"k": 2**53 + 1}], "k", "has integers that no float has exactly"),
     ([{"k": {}}], "k", "is an object without members"),
-    ([{"k": [[1], None]}], "k", "is null in place of a list"),
     ([{"k": {"in": [1, "a"]}}], "k.in", "is an integer in line 1 and a text in line 1"),
     ([{"": 1}], "", "has an empty name"),
 ]
@@ -369,8 +382,10 @@ MISFITS = [
     ({"l": [1, "x"]}, "has a text in a list as field 'l'"),
     ({"l": {"x": 1}}, "has an object as field 'l'"),
     ({"r": [{"x": 1}, {"x": 0.5}]}, "has a number in a list as field 'r.x'"),
+    ({"l": None}, "has no value as field 'l'"),
+    ({"d": [[1], None]}, "has no value in a list as field 'd'"),
 ]
-USUAL = {"a": 1, "f": 0.5, "o": {"x": 1}, "l": [1], "r": [{"x": 1}]}
+USUAL = {"a": 1, "f": 0.5, "o": {"x": 1}, "l": [1], "r": [{"x": 1}], "d": [[1]]}
 
 
 @pytest.mark.parametrize(("misfit", "why"), MISFITS)

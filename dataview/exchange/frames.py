@@ -305,7 +305,10 @@ def _lists(series: Any) -> Column:
     lengths = series.list.len().fill_null(0)
     inner = _inside(series.filter(lengths > 0))
     layout = layout_of(lengths=lengths.to_numpy())
-    node = laid_out(inner.whole(), layout, exactly=True)
+    within = inner.whole()
+    if isinstance(within, Ragged) and inner.present is not None:
+        within = Ragged(within.values, within.layout.lacking(evaluate(inner.present)))
+    node = laid_out(within, layout, exactly=True)
     missing = series.is_null().to_numpy()
     if inner.present is not None and not may_be_missing(known_dtype(inner.node)):
         lacking = np.concatenate([[0], np.cumsum(~evaluate(inner.present))])

@@ -19,6 +19,7 @@ from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
+from dataview.samples import with_lengths
 from dataview.sources import Memo
 from dataview.tables import MISSING, checked_codes, labels_of
 
@@ -29,6 +30,7 @@ BATCH_BYTES = 1 << 24
 def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
+    node = with_lengths(node)
     known = node.has_gaps and not isinstance(node, Ragged)
     found = _column(gapped(node, _own) if known else as_columns(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
@@ -42,7 +44,7 @@ def arrow_stream(node: Node, schema: Any) -> Any:
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     table, columns = _tabular(node)
     if columns is None:
-        found = pyarrow.chunked_array([_lone_column(node, pyarrow)])
+        found = pyarrow.chunked_array([_lone_column(table, pyarrow)])
     else:
         found = _reader(table, columns, pyarrow)
     return found.__arrow_c_stream__(schema)
@@ -52,12 +54,13 @@ def arrow_batch(node: Node, schema: Any) -> Any:
     """Return a node's data as two capsules of Arrow's C array, which is one batch of all rows."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     table, columns = _tabular(node)
-    found = _lone_column(node, pyarrow) if columns is None else _batch(columns(table), pyarrow)
+    found = _lone_column(table, pyarrow) if columns is None else _batch(columns(table), pyarrow)
     return found.__arrow_c_array__(schema)
 
 
 def _tabular(node: Node) -> tuple[Node, Callable[[Node], dict[str, Any]] | None]:
     """Return the node that has rows, and what makes columns of them; None if there is only one."""
+    node = with_lengths(node)  # an array of lists would not tell which of their values are missing
     if isinstance(node, Sampled) and node.fields.named:
         return node, _named
     table = table_of(node)
@@ -183,10 +186,6 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
         return _column(values._replace(data=data), pyarrow)
     whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
-    rows = values.data if isinstance(values, _Meant) else values
-    if isinstance(rows, Ragged) and (rows.leaf().has_gaps or rows.leaf() is not rows.values):
-        # The mask of rows tells of gaps and lists inside of them, too; rows with values are none.
-        present = present | (compute.list_value_length(whole).to_numpy() > 0)
     nothing = pyarrow.scalar(None, whole.type)
     return compute.if_else(pyarrow.array(present), whole, nothing)
 
@@ -227,17 +226,20 @@ def _lists(data: Ragged, part: Any) -> tuple[np.ndarray, Any]:
     """Return where ragged rows begin, and the values of all; what these stand for is as before."""
     rows = data.nested()
     places, layout = rows.chosen()
-    present = None
     inner: Any
+    present: Any
     if isinstance(rows.values, Ragged):
         inner = rows.values.rows(places)
+        present = inner.chosen()[1].present
     else:
         inner, _ = rows.gathered(rows_of)
         present = present_in(rows.values)
     if part is not data:
         inner = part._replace(data=inner)
+    if isinstance(present, Node):
+        present = rows.over(present).gathered(rows_of)[0]
     if present is not None:
-        inner = Gapped(inner, rows.over(present).gathered(rows_of)[0])
+        inner = Gapped(inner, present)
     return layout.offsets, inner
 
 

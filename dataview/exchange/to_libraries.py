@@ -17,6 +17,7 @@ from dataview.compute import (
 )
 from dataview.errors import import_library, warn
 from dataview.exchange.pickling import packed_in_order
+from dataview.index.flat import as_objects
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
 from dataview.plan.gaps import masks_in, present_in
@@ -31,8 +32,9 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
-from dataview.samples import samples_at, samples_of
+from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo
 from dataview.tables import labels_of
 
@@ -125,12 +127,25 @@ def as_parts(
             name: converted(field(part, name)) for name in part.fields if name not in masks.values()
         }
         for name, mask in masks.items():
-            found[name] = Gapped(found[name], convert(field(part, mask), memo))
+            present = convert(field(part, mask), memo)
+            found[name] = Gapped(found[name], _lists_there(field(part, name), present))
         return found
 
     memo: Memo = {"roots": tuple(leaves)}
     with making_together(leaves):
         return converted(node)
+
+
+def _lists_there(column: Node, present: np.ndarray) -> np.ndarray:
+    """Return which rows of a column are there: of lists the mask tells of gaps inside them, too."""
+    if not isinstance(column, Ragged) or not _may_lack_inside(column):
+        return present
+    return present | (np.diff(column.chosen()[1].offsets) > 0)
+
+
+def _may_lack_inside(rows: Ragged) -> bool:
+    """Whether values of ragged rows may be missing, or lists in lists."""
+    return rows.leaf().has_gaps or rows.is_nested
 
 
 def _leaves(node: Node) -> Iterator[Node]:
@@ -269,13 +284,13 @@ def table_of(node: Node) -> Record | None:
 def to_pandas(node: Node) -> Any:
     """Return a node's data as a frame, or as a series if it has one column or is one row."""
     pandas = import_library("pandas", "pandas")
+    node = with_lengths(node)
     if isinstance(node, Sampled) and node.fields.named:
-        return pandas.DataFrame(
-            {name: _series(column, pandas) for name, column in _flat("", as_columns(node, own), 1)}
-        )
+        listed = _flat("", as_columns(node, _with_none), 1)
+        return pandas.DataFrame({name: _series(column, pandas) for name, column in listed})
     table = table_of(node)
     if table is None:
-        data = gapped(node, own)
+        data = gapped(node, _with_none)
         if data.values.ndim > 2:
             raise TypeError(f"a table has two axes, the view has the shape {data.values.shape}")
         if data.values.ndim < 2:
@@ -285,7 +300,7 @@ def to_pandas(node: Node) -> Any:
         pairs = zip(data.values.T, data.present.T, strict=True)
         return pandas.DataFrame({n: _series(Gapped(*pair), pandas) for n, pair in enumerate(pairs)})
     columns: dict[str, Gapped] = {}
-    for name, column in _flat("", as_columns(table, own), table.rank):
+    for name, column in _flat("", as_columns(table, _with_none), table.rank):
         if name in columns:
             raise ValueError(f"two columns would have the name {name!r}; rename a field")
         columns[name] = column
@@ -304,6 +319,29 @@ def to_pandas(node: Node) -> Any:
             found[name] = pandas.Categorical.from_codes(columns[name].values, labels.array())
         found[name] = _in_zone(found[name], part, pandas)
     return pandas.DataFrame(found)
+
+
+def _with_none(node: Node, memo: Memo) -> np.ndarray:
+    """Return a node's data; in ragged rows None stands where a value or a list is missing."""
+    if not isinstance(node, Ragged) or not _may_lack_inside(node):
+        return own(node, memo)
+    rows = node.nested()
+    if isinstance(rows.values, Ragged):
+        places, layout = rows.chosen()
+        inner = rows.values.rows(places)
+        values = _with_none(inner, memo)
+        values[~inner.chosen()[1].there()] = None
+        return as_objects(values, layout)
+    values, layout = rows.gathered(rows_of)
+    found, present = as_objects(values, layout), present_in(rows.values)
+    if present is None or may_be_missing(values.dtype):
+        return found
+    there = rows.over(present).gathered(rows_of)[0]
+    lacking = np.array([not own.all() for own in as_objects(there, layout)], bool)
+    objects = values.astype(object)
+    objects[~there] = None
+    found[lacking] = as_objects(objects, layout)[lacking]
+    return found
 
 
 def _in_zone(times: Any, node: Node, pandas: Any) -> Any:

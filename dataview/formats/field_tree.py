@@ -215,6 +215,10 @@ class _Describer:
             entry["lengths"] = self.place(inside, "lengths")
             whole = stored(ArraySource(lengths.astype("i8")))
             self.leaves.append(Leaf(entry["lengths"], whole, f"{name}.lengths", lays_out=True))
+            if rows.layout.present is not None:
+                entry["present"] = self.place(inside, "present")
+                whole = stored(ArraySource(rows.layout.present))
+                self.leaves.append(Leaf(entry["present"], whole, f"{name}.present", lays_out=True))
         else:
             own = "" if self.step is not None and node.shape else "data"
             leaf = inside if at or not own else self.place(within, own)
@@ -455,7 +459,13 @@ class _Builder:
             for length, own in zip(axes, layout.lengths().T, strict=True)
         )
         _check(fits, f"the rows do not have the axes {axes}")
-        rows = laid_out(values, Layout(layout.offsets, layout.shapes, axes), exactly=True)
+        layout = Layout(layout.offsets, layout.shapes, axes)
+        if "present" in entry:
+            present = self.part(entry["present"])
+            tells = present.dtype == bool and present.shape == shape[:1]
+            _check(tells, "the mask of lists is none of these")
+            layout = layout.lacking(evaluate(present))
+        rows = laid_out(values, layout, exactly=True)
         fields = self.fields(entry, rows)
         return with_fields(rows, fields) if fields.named else rows
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar, TypeAlias
 
@@ -25,12 +25,14 @@ class Layout:
     """Row i has the values from `offsets[i]` to `offsets[i + 1]`.
 
     `axes` are the axes that the values of a row are laid out in: the length that all rows share, or
-    None.  `shapes` has the lengths of each row; it is None where there is one axis.
+    None.  `shapes` has the lengths of each row; it is None where there is one axis.  `present` has
+    which rows there are, if they are lists in lists and some are missing: those have no values.
     """
 
     offsets: np.ndarray
     shapes: np.ndarray | None
     axes: tuple[int | None, ...]
+    present: np.ndarray | None = None
 
     is_late: ClassVar[Any] = False
     """Whether only the number of rows is known so far."""
@@ -69,7 +71,8 @@ class Layout:
         starts -= offsets[:-1]
         places += starts.repeat(sizes)
         shapes = None if self.shapes is None else self.shapes[numbers]
-        return places, Layout(offsets, shapes, self.axes)
+        present = None if self.present is None else self.present[numbers]
+        return places, Layout(offsets, shapes, self.axes, present)
 
     def spans(self, rows: range | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return where the values of some rows begin, and how many they are."""
@@ -87,7 +90,8 @@ class Layout:
         offsets = self.offsets[rows.start : rows.stop + 1]
         start, stop = int(offsets[0]), int(offsets[-1])
         shapes = None if self.shapes is None else self.shapes[rows.start : rows.stop]
-        return range(start, stop), Layout(offsets - start, shapes, self.axes)
+        present = None if self.present is None else self.present[rows.start : rows.stop]
+        return range(start, stop), Layout(offsets - start, shapes, self.axes, present)
 
     def taken(self, read: Callable[[Any], Any], rows: int | range | np.ndarray) -> Any:
         """Return one row, or an array of rows; `read` reads the values at some places."""
@@ -98,6 +102,21 @@ class Layout:
         where, part = self.part(rows)
         values = read(where)
         return as_objects(values.copy() if isinstance(where, range) else values, part)
+
+    def there(self) -> np.ndarray:
+        """Return which rows there are, a truth value for each.
+
+        >>> layout_of(lengths=[0, 2, 0]).lacking(np.array([False, True, True])).there()
+        array([False,  True,  True])
+        """
+        return np.ones(self.count, bool) if self.present is None else self.present
+
+    def lacking(self, present: np.ndarray | None) -> Layout:
+        """Return the same layout of which some rows are missing; a row with values is there."""
+        if present is None:
+            return self
+        present = present | (self.offsets[1:] > self.offsets[:-1])
+        return self if present.all() else replace(self, present=present)
 
     def lengths(self) -> np.ndarray:
         """Return the lengths of each row's axes, an array of two axes."""

@@ -185,6 +185,7 @@ def _joined_rows(nodes: Sequence[Node]) -> Ragged:
     layout = shaped(np.concatenate([line.lengths() for _, line in lines]))
     shared = zip(*(line.axes for _, line in lines), strict=True)
     layout = replace(layout, axes=tuple(n[0] if len({*n}) == 1 else None for n in shared))
+    layout = layout.lacking(np.concatenate([line.there() for _, line in lines]))
     numbers = [as_array(part.numbers()) + first[id(part.values), id(part.layout)] for part in parts]
     rows = np.concatenate(numbers)
     line = _concat(values, {}) if len(values) > 1 else values[0]

@@ -245,6 +245,7 @@ class _RaggedColumn:
         while (row := self.likes[-1].row) is not None:
             self.likes.append(row)
         self.lengths: list[list[np.ndarray]] = [[] for _ in self.likes]
+        self.there: list[list[np.ndarray]] = [[] for _ in self.likes[1:]]  # which lists in lists
         self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file, path)
         self.masks: list[np.ndarray] = []  # of the values, once some of these are missing
         self.count = 0
@@ -259,12 +260,24 @@ class _RaggedColumn:
             assert isinstance(rows_of_field, Ragged)
             lengths.append(rows_of_field.layout.lengths())
             rows_of_field = rows_of_field.values
-        if self.masks or any(sample.has_gaps for sample in samples):
-            none = [] if self.masks else [np.ones((self.values.count, *like.rest), bool)]
-            there = [evaluate(present_or_all(s)).reshape(-1, *like.rest) for s in samples]
-            self.masks += none + there
+        flat = [self._flat(*pair) for pair in zip(samples, found, strict=True)]
+        if self.masks or any(values.has_gaps for values in flat):
+            rest = self.likes[-1].rest
+            none = [] if self.masks else [np.ones((self.values.count, *rest), bool)]
+            self.masks += none + [evaluate(present_or_all(one)).reshape(-1, *rest) for one in flat]
         self.values.add_block(evaluate(rows_of_field))
         self.count += len(samples)
+
+    def _flat(self, sample: Node, found: np.ndarray) -> Node:
+        """Return the values of a sample, and note which lists there are of those it is made of."""
+        values = sample.relaid() if isinstance(sample, Ragged) else sample
+        if self.there and values is sample:
+            values = self.likes[0].rows_of([found]).values
+        for there in self.there:
+            assert isinstance(values, Ragged)
+            there.append(values.layout.there())
+            values = values.values
+        return values
 
     @property
     def nbytes(self) -> int:
@@ -276,7 +289,9 @@ class _RaggedColumn:
         found = self.values.node()
         if self.masks:
             found = with_mask(found, stored(ArraySource(np.concatenate(self.masks)), False))
-        for like, lengths in zip(self.likes[::-1], self.lengths[::-1], strict=True):
+        levels = zip(self.likes, self.lengths, [[], *self.there], strict=True)
+        for like, lengths, there in reversed([*levels]):
             none = np.empty((0, len(like.axes)), np.intp)
-            found = Ragged(found, shaped(np.concatenate([none, *lengths]), like.axes))
+            layout = shaped(np.concatenate([none, *lengths]), like.axes)
+            found = Ragged(found, layout.lacking(np.concatenate(there) if there else None))
         return found

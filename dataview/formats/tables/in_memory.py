@@ -28,7 +28,7 @@ from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
 from dataview.plan.gaps import with_mask
 from dataview.plan.node import Node
-from dataview.plan.ragged import laid_out
+from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
 
 
@@ -98,7 +98,9 @@ def _node(column: Column) -> Node:
     if isinstance(column.values, Column):
         assert column.offsets is not None
         inner, present = _node(column.values), column.values.present
-        if present is not None and inner.dtype != object:
+        if isinstance(inner, Ragged):
+            inner = Ragged(inner.values, inner.layout.lacking(present))
+        elif present is not None and inner.dtype != object:
             inner = with_mask(inner, stored(ArraySource(present), False))
         return laid_out(inner, layout_of(offsets=column.offsets), True)
     if isinstance(column.values, LateValues):

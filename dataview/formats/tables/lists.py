@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dataview.formats.tables.columns import mask_of
 from dataview.index import Affine, Constant, Index, extent, shifted
 from dataview.index.flat import Layout, layout_of
 from dataview.plan.kinds import LateStored
@@ -84,17 +85,24 @@ class Lists:
 
 
 class Lengths:
-    """The lengths of the lists at each depth, and how many values each group has, so far."""
+    """The lengths of the lists at each depth, and how many values each group has, so far.
+
+    Which lists there are is kept of those in lists; of the outermost the column's mask tells it.
+    """
 
     def __init__(self, depth: int) -> None:
         nothing = np.empty(0, np.intp)
         self.lengths = [[nothing] for _ in range(depth)]
+        self.present: list[list[np.ndarray]] = [[np.empty(0, bool)] for _ in range(depth)]
         self.counts = [nothing]
 
     def add(self, column: Any, bounds: np.ndarray) -> None:
         """Add those of groups, by the bounds of these among the rows of a column."""
-        for own in self.lengths:
-            own.append(np.diff(column.offsets[bounds[0] : bounds[-1] + 1]))
+        for depth, (own, present) in enumerate(zip(self.lengths, self.present, strict=True)):
+            rows = slice(bounds[0], bounds[-1])
+            own.append(np.diff(column.offsets[rows.start : rows.stop + 1]))
+            if depth:
+                present.append(mask_of(column.present, (len(column.offsets) - 1,))[rows])
             bounds, column = column.offsets[bounds], column.values
         self.counts.append(np.diff(bounds))
 
@@ -102,8 +110,9 @@ class Lengths:
         """Return the layouts, and how many values there are before each of so many groups."""
         starts = np.zeros(count, np.intp)
         starts[groups.start + 1 : groups.stop + 1] = np.concatenate(self.counts)
-        lengths = [np.concatenate(own, dtype=np.intp) for own in self.lengths]
-        return [layout_of(lengths=own) for own in lengths], starts.cumsum()
+        layouts = [layout_of(lengths=np.concatenate(own, dtype=np.intp)) for own in self.lengths]
+        present = [None, *map(np.concatenate, self.present[1:])]
+        return [*map(Layout.lacking, layouts, present)], starts.cumsum()
 
 
 class LateLayout(Layout):
@@ -144,3 +153,4 @@ class LateLayout(Layout):
     offsets = property(lambda self: self.lists.layouts[0].offsets)
     shapes = property(lambda self: None)
     axes = property(lambda self: (None,))
+    present = property(lambda self: None)

@@ -185,10 +185,8 @@ def _leaves(
         for key, inner in form.members.items():
             yield from _leaves(inner, where, (*name, key), (*steps, key), is_missing, has_gaps)
     elif kinds == {list} and form.inner is not None:
-        if has_gaps:
-            yield name, "is null in place of a list, inside of a list"
-        else:
-            yield from _leaves(form.inner, where, name, (*steps, None), is_missing, False)
+        is_missing = is_missing or has_gaps  # of a list that lacks one only the mask tells it
+        yield from _leaves(form.inner, where, name, (*steps, None), is_missing, False)
     else:
         dtype = _dtype_of(form, where, has_gaps)
         if isinstance(dtype, str):
@@ -253,8 +251,20 @@ class Rows:
         for end in range(len(steps), 0, -1):
             if steps[end - 1] is None:
                 lists = self.lists[steps[:end]]
+                if lists.present is not None and not self._may_lack(steps[: end - 1]):
+                    raise self._misfit(steps[: end - 1], {list})
                 column = Column(column, lists.present, lists.offsets)
         return tidy(column)
+
+    def _may_lack(self, steps: Steps) -> bool:
+        """Whether values at a place, or objects that they are in, were seen to be missing."""
+        form, lacks = self.form, False
+        for step in steps:
+            inner = form.inner if step is None else form.members[step]
+            assert inner is not None  # there are columns of it
+            form = inner
+            lacks = Null in form.kinds or (lacks and step is not None)
+        return lacks
 
     def values(self, steps: Steps) -> list[Any]:
         """Return all values at a place, None where there are none."""

@@ -105,17 +105,16 @@ class Columns:
         a row with values is a list.
         """
         values = entry["values"]
-        leaf = values
-        while leaf["kind"] == "ragged":
-            leaf = leaf["values"]
-        there = present_in(self.leaves[leaf["at"]].node) if leaf["kind"] == "array" else None
-        has_lists = leaf is not values
-        if there is None and not has_lists:
-            return None, present
-        rows = None if present is None else present | (np.diff(offsets) > 0)
-        if there is None or has_lists:
-            return None, rows
-        return evaluate(keyed(there, slice(first, first + int(offsets[-1])))), rows
+        end = first + int(offsets[-1])
+        if values["kind"] == "ragged":
+            inner = self.block(values["present"], first, end) if "present" in values else None
+        else:
+            is_array = values["kind"] == "array"
+            there = present_in(self.leaves[values["at"]].node) if is_array else None
+            if there is None:
+                return None, present
+            inner = evaluate(keyed(there, slice(first, end)))
+        return inner, None if present is None else present | (np.diff(offsets) > 0)
 
     def block(self, at: str, start: int, stop: int) -> np.ndarray:
         """Return some rows of an array."""
