@@ -6,11 +6,11 @@ says nothing of lengths, so that rows can be added to the arrays.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,13 +212,12 @@ class _Describer:
                 entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
             shapes = rows.layout.shapes
             lengths = np.diff(rows.layout.offsets) if shapes is None else shapes
-            entry["lengths"] = self.place(inside, "lengths")
-            whole = stored(ArraySource(lengths.astype("i8")))
-            self.leaves.append(Leaf(entry["lengths"], whole, f"{name}.lengths", lays_out=True))
-            if rows.layout.present is not None:
-                entry["present"] = self.place(inside, "present")
-                whole = stored(ArraySource(rows.layout.present))
-                self.leaves.append(Leaf(entry["present"], whole, f"{name}.present", lays_out=True))
+            laid = {"lengths": lengths.astype("i8"), "present": rows.layout.present}
+            for part, array in laid.items():
+                if array is not None:
+                    entry[part] = self.place(inside, part)
+                    whole = stored(ArraySource(array))
+                    self.leaves.append(Leaf(entry[part], whole, f"{name}.{part}", lays_out=True))
         else:
             own = "" if self.step is not None and node.shape else "data"
             leaf = inside if at or not own else self.place(within, own)
@@ -252,7 +251,8 @@ class _Describer:
         if found:
             entry["fields"] = {one: found[one] for one in own}
         for key, value in meta.items():
-            _check_meta(value, f"metadata {key!r} of {_called(name)}")
+            where = f"field {name!r}" if name else "the view"
+            _check_meta(value, f"metadata {key!r} of {where}")
         if node is not None and meta:
             self.meta[entry.get("at", inside)] = meta
         return entry | ({"meta": dict(meta)} if meta else {})
@@ -263,8 +263,8 @@ class _Describer:
             entry = self.tree(field.node, inside, name, own, depth)
             entry["axes"] = None if field.axes is None else list(field.axes)
             return entry | ({"replaces": True} if field.replaces else {})
-        entry = {"kind": "window"}
-        entry["of"] = {str(axis): _as_json(place) for axis, place in field.positions.items()}
+        places = {str(axis): _as_json(place) for axis, place in field.positions.items()}
+        entry = {"kind": "window", "of": places}
         if depth > DEEPEST:
             raise ValueError(f"field {name!r} lies more than {DEEPEST} fields deep; rename it")
         return self.noted(entry, field.fields, field.meta, inside, name, depth)
@@ -284,10 +284,6 @@ def _plain(name: str) -> str:
     """Return the name of an array for that of a field; most names stay as they are."""
     plain = re.sub(f"[{_SPECIAL}]", "_", name).lstrip("_-. ")[:60].rstrip(". ") or "field"
     return plain.replace(".", "_") if plain.casefold() in _TAKEN else plain
-
-
-def _called(name: str) -> str:
-    return f"field {name!r}" if name else "the view"
 
 
 def _is_member(node: Node, name: str, field: Field) -> bool:
@@ -361,9 +357,8 @@ def restored(parts: Mapping[str, Node | str], text: str | bytes, where: str) -> 
             f"{shortened(str(error) or type(error).__name__)}"
         ) from error
     others = {at.partition("/")[0] for at in parts.keys() - builder.used}
-    reason = Unread(
-        "is in the file and not in the description of its fields; its own library opens it"
-    )
+    why = "is in the file and not in the description of its fields; its own library opens it"
+    reason = Unread(why)
     lost = dict.fromkeys(sorted(others - node.fields.named.keys()), reason)
     return with_fields(node, Fields(node.fields.named, lost)) if lost else node
 
@@ -384,14 +379,12 @@ def _parts_of(node: Node, within: str = "") -> Iterator[tuple[str, Node | str]]:
         yield f"{within}/{name}".lstrip("/"), reason
 
 
-@dataclass
+@dataclasses.dataclass
 class _Builder:
     """Builds a tree of what a text says, which may be anything."""
 
     parts: Mapping[str, Node | str]
-
-    def __post_init__(self) -> None:
-        self.used: set[str] = set()
+    used: set[str] = dataclasses.field(default_factory=set)
 
     def part(self, at: str) -> Node:
         """Return the array at a place."""
@@ -461,10 +454,9 @@ class _Builder:
         _check(fits, f"the rows do not have the axes {axes}")
         layout = Layout(layout.offsets, layout.shapes, axes)
         if "present" in entry:
-            present = self.part(entry["present"])
-            tells = present.dtype == bool and present.shape == shape[:1]
-            _check(tells, "the mask of lists is none of these")
-            layout = layout.lacking(evaluate(present))
+            there = self.part(entry["present"])
+            _check(there.dtype == bool and there.shape == shape[:1], "the mask is none of lists")
+            layout = layout.lacking(evaluate(there))
         rows = laid_out(values, layout, exactly=True)
         fields = self.fields(entry, rows)
         return with_fields(rows, fields) if fields.named else rows
@@ -506,7 +498,8 @@ class _Builder:
             within = np.isin(np.atleast_1d(places[number]), np.atleast_1d(around))
             _check(bool(within.all()), "a window reaches out of the one around it")
         inside = {name: self.window(part, node, places) for name, part in _inside(entry).items()}
-        return Window(places, Fields(inside) if inside else NO_FIELDS, _window_meta(entry))
+        fields = Fields(inside) if inside else NO_FIELDS
+        return Window(places, fields, read_only_meta(_meta(entry)))
 
 
 def _in_stored_order(node: Any) -> Any:
@@ -548,10 +541,6 @@ def _meta(entry: Any) -> dict[str, Any]:
     found = entry.get("meta", {})
     _check(isinstance(found, dict), "metadata have no names")
     return found  # type: ignore[no-any-return]
-
-
-def _window_meta(entry: Any) -> Mapping[str, Any]:
-    return read_only_meta(_meta(entry))
 
 
 def _check(is_right: bool, what: str) -> None:
