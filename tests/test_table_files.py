@@ -253,6 +253,22 @@ def test_gaps_inside_of_lists_are_saved_as_gaps(suffix, rows, write, tmp_path):
             assert again.i_mask().tolist() == d.i_mask().tolist()
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_times_that_are_missing_beside_a_mask_are_saved_as_missing(suffix, tmp_path):
+    times = np.array([5, "NaT", 7], "m8[s]")
+    pairs = pa.array(
+        [[[1, None], None], None, [[None, 2]]], pa.list_(pa.list_(pa.duration("s"), 2))
+    )
+    d = dv.View(pa.table({"pairs": pairs}))
+    d = dv.View({"pairs": d.pairs, "t": times, "t_mask": np.array([True, True, False])})
+    d._save(tmp_path / f"b{suffix}", chunks=2)
+    read = pq.read_table if suffix == ".parquet" else pa.feather.read_table
+    found = read(tmp_path / f"b{suffix}")
+    assert found["t"].is_valid().to_pylist() == [True, False, False]
+    flat = found["pairs"].combine_chunks().flatten().flatten()
+    assert flat.is_valid().to_pylist() == [True, False, False, True]
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_a_list_that_is_missing_in_a_list_is_saved(suffix, write, tmp_path):
     rows = {"t": [[None, ["a"]], None, [["b"], []]], "f": [[None, [1.5]], None, [[2.5], []]]}

@@ -185,6 +185,8 @@ def _arrow_array(
         lists = pyarrow.list_(element, block.shape[1])
         return pyarrow.FixedSizeListArray.from_arrays(inner, type=lists, mask=gaps)
     gaps = None if present is None else ~present
+    if gaps is not None and dtype.kind in "Mm":
+        gaps = gaps | np.isnat(block)  # beside a mask, Arrow takes NaT for a number
     labels: Any = meta.get("labels")
     if dtype.kind in "iu" and _are_labels(labels):
         gaps = (block < 0) if gaps is None else gaps
