@@ -310,6 +310,13 @@ def test_lists_of_objects_are_ragged_fields(tmp_path):
     assert as_python(d.of.at[0]()) == [[1, 2], []]
 
 
+def test_the_mask_of_lists_is_not_that_of_as_many_values(tmp_path):
+    rows = [{"n": 1, "k": [True, None]}, {"n": 2, "k": []}]
+    dv.open(json_lines(tmp_path, rows))._save(tmp_path / "b.h5")
+    d = dv.open(tmp_path / "b.h5")
+    assert d.k_mask().tolist() == [False, True] and pa.table(d).to_pylist() == rows
+
+
 def test_lists_in_lists_may_lack_some(tmp_path):
     rows = [{"k": [[1.5], None]}, {"k": None}, {"k": []}, {"k": [None, []]}]
     objects = [{"of": [{"x": [True]}, {"x": None}, {}, None]}, {"of": None}] * 2

@@ -189,9 +189,9 @@ class ColumnSource(Source):
         return [one._row(row, names)[0] for one in sources]
 
     @property
-    def column(self) -> tuple[Name, bool]:
-        """What it is of the table."""
-        return self.name, self.is_mask
+    def column(self) -> tuple[Name, bool, int]:
+        """What it is of the table: lists have a mask, and what is in them has another."""
+        return self.name, self.is_mask, self.depth
 
     def some(self, values: np.ndarray | LateValues, rows: slice | np.ndarray) -> np.ndarray:
         """Return some rows of values, which may be made only now."""
@@ -239,8 +239,7 @@ class ColumnSource(Source):
         """Whether another source is of the same column, or mask, of the same table."""
         if not isinstance(other, ColumnSource) or self.table is not other.table:
             return False
-        ours = (self.name, self.depth, self.is_mask)
-        return ours == (other.name, other.depth, other.is_mask)
+        return self.column == other.column
 
     def close(self) -> None:
         """Close the file of the table."""
