@@ -118,8 +118,15 @@ class ColumnSource(Source):
 
     def _row(self, row: int, names: Collection[Name] = ()) -> np.ndarray:
         """Return one row alone, which takes half the time that several would."""
+        return self._row_in(self._group_of(row), row, names)
+
+    def _group_of(self, row: int) -> range:
+        """Return the one group that has a row."""
         group = int(self.starts.searchsorted(row, side="right")) - 1
-        ((first, stop),) = self.table.runs(range(group, group + 1), self.name)
+        return range(group, group + 1)
+
+    def _row_in(self, group: range, row: int, names: Collection[Name]) -> np.ndarray:
+        ((first, stop),) = self.table.runs(group, self.name)
         place = row - int(self.starts[first])
         return self.some(self.values_of(first, stop, names), slice(place, place + 1))
 
@@ -186,7 +193,8 @@ class ColumnSource(Source):
     def row_of(self, sources: Sequence[Any], row: int) -> list[Any]:
         """Return a row of several columns of the table, an element each."""
         names = dict.fromkeys(one.name for one in sources)
-        return [one._row(row, names)[0] for one in sources]
+        group = self._group_of(row)
+        return [one._row_in(group, row, names)[0] for one in sources]
 
     @property
     def column(self) -> tuple[Name, bool, int]:

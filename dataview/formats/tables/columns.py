@@ -198,7 +198,7 @@ class Table(ABC):
             stop = start + 1
             if kept is not None:
                 stop = kept[1]
-            elif self.joins_groups:
+            elif self.joins_groups and stop < groups.stop:
                 rows = self.starts[start] + JOINED_ROWS
                 few = int(self.starts.searchsorted(rows, side="right")) - 1
                 even = start + self.most_joined - start % self.most_joined  # the same next time
