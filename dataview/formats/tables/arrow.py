@@ -105,10 +105,22 @@ def leaves_of(
 def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, Leaf | str]]:
     """Yield the leaves below a field by name, or why it has none."""
     name = (*within, field.name)
+    plain = None if within or field.metadata else _plain(field.type, field.nullable)
+    if plain is not None:
+        yield name, plain
+        return
     for own, leaf in _below(field.type, name, around.with_nulls_of(field)):
         if own == name and isinstance(leaf, Leaf) and field.metadata:
             leaf = leaf._replace(meta={**text_meta(field.metadata), **leaf.meta})
         yield own, leaf
+
+
+@functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types
+def _plain(kind: Any, nullable: bool) -> Leaf | None:
+    """Return the leaf that a column of a type without parts is, None for other types."""
+    found = [*_below(kind, (), _Around(nullable=nullable))]
+    is_plain = len(found) == 1 and not found[0][0] and not kind.num_fields
+    return found[0][1] if is_plain and isinstance(found[0][1], Leaf) else None
 
 
 class _Around(NamedTuple):
