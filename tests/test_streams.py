@@ -383,6 +383,9 @@ HANDING_OUT = {
     "a slice": lambda v: iter(v[:2]),
     "a filter": lambda v: iter(v._filter(lambda row: row._meta["of"] == "mine")),
     "minibatches": lambda v: iter(v._minibatches(2)),
+    "probed minibatches": lambda v: [v._minibatches(2)._probe(), *v._minibatches(2)._probe()],
+    "chosen fields": lambda v: [v._select("x", "y"), *v._select("x", "y")],
+    "a field renamed": lambda v: [v._rename(x="a")._rename(a="x"), *v._rename(y="y")],
     "a loader": lambda v: v._loader(2),
     "a frozen part": lambda v: [v[:2]._freeze()],
 }
@@ -397,6 +400,17 @@ def test_what_a_stream_hands_out_has_its_metadata(kind, is_ragged):
     for found in HANDING_OUT[kind](noted):
         assert dict(found._meta) == {"of": "mine"} and dict(found.x._meta) == {"unit": "m"}
         assert not found.y._meta and not found.y.z._meta
+
+
+def test_batches_of_different_lengths_are_rows_when_one_is_known():
+    rows = [{"x": [n, n], "words": [*range(n)]} for n in range(5)]
+    known = dv.View(lambda: iter(rows))._probe()._minibatches(2)._probe()
+    assert [len(batch) for batch in known] == [2, 2, 1]
+    for batch, first in zip(known, (0, 2, 4), strict=True):
+        assert batch[0].x().tolist() == [first, first]
+        assert batch.words._shape() == (len(batch), None)
+        assert batch.words._lengths()().tolist() == [*range(first, first + len(batch))]
+        assert batch[-1].words().tolist() == [*range(first + len(batch) - 1)]
 
 
 def test_functions_of_samples_of_a_stream_get_its_metadata():

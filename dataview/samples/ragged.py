@@ -9,6 +9,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import error_at
+from dataview.index import parse
 from dataview.index.flat import is_of_arrays, layout_of, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
@@ -88,7 +89,8 @@ def likeness(samples: Sequence[Node]) -> Node:
     if not isinstance(first, Record):
         if any(isinstance(sample, Record) for sample in samples):
             return first
-        return _any_length(samples) or _of_one_shape(samples)
+        found = _any_length(samples) or _of_one_shape(samples)
+        return found if found.meta is first.meta else found.replaced(meta=first.meta)
     if any(set(sample.fields) != set(first.fields) for sample in samples):
         samples = masked_alike(samples)
         first = samples[0]
@@ -188,6 +190,9 @@ def fitted(sample: Node, like: AnyLength, where: str) -> np.ndarray:
 
 def fitted_node(sample: Node, like: AnyLength, where: str) -> Node:
     """Return a sample as it stands among the others, with its gaps and metadata, or raise."""
+    if isinstance(sample, Ragged) and like.row is not None:
+        rows = [sample.part(parse(number, (sample.count,))) for number in range(sample.count)]
+        return rows_of(rows, like.row, f"{where}, row").replaced(meta=sample.meta)
     values = stored(ArraySource(fitted(sample, like, where)), False).replaced(meta=sample.meta)
     present = present_in(sample)
     return values if present is None else with_mask(values, present)
@@ -218,7 +223,7 @@ def sample_like(sample: Node, like: Node, where: str) -> Node:
     for name in like.fields:
         at = f"{where}, field {name!r}"
         parts[name] = sample_like(field(sample, name), field(like, name), at)
-    return record(parts, 0)
+    return record(parts, like.rank).replaced(meta=sample.meta)
 
 
 def as_declared(

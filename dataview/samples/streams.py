@@ -424,7 +424,7 @@ def arranged(node: Node, step: Callable[[Node], Node]) -> Node:
     """
     if not isinstance(node, Stream) or node.sample is None:
         return step(node)
-    return Stream(ArrangedSamples(node.samples, step), step(node.sample))
+    return Stream(ArrangedSamples(described(node), step), step(noted_as(node.sample, node)))
 
 
 def side_by_side(node: Node) -> Node:
