@@ -2081,3 +2081,66 @@ def test_rows_of_a_record_are_frozen_as_the_part_that_they_are(key, is_nested):
         assert str(frozen.x._freeze()()) == str(view.x._freeze()()) == str(whole["x"])
     d.y[...] = 9
     assert frozen.y().tolist() == [0, 1, 2]
+
+
+def of_all_kinds(rows=7):
+    """Return a record of ragged fields of all kinds, and of fields of one shape, with metadata."""
+    random = np.random.default_rng(5)
+    pictures = [random.integers(0, 9, (*random.integers(0, 3, 2), 2), "u1") for _ in range(rows)]
+    pages = dv.View([[[*range(n)] for n in random.integers(0, 4, r % 3)] for r in range(rows)])
+    sounds = [random.random((3, length)) for length in random.integers(0, 5, rows)]
+    fixed = {"x": random.random((rows, 2)).astype("f4"), "y": np.arange(rows)}
+    meta = {"": {"of": "mine"}, "x": {"unit": "m"}, "sounds": {"unit": "Hz"}}
+    return dv.View(pictures=pictures, pages=pages, sounds=sounds, **fixed, _meta=meta)
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"tail": "pad", "seed": 1}])
+def test_a_loader_gives_the_rows_of_ragged_fields_and_what_they_bring(options):
+    d = of_all_kinds()
+    loader = d._loader(3, sampler="permutation", **options)
+    for batch in loader:
+        same = d[loader.rows]
+        for name in d._fields():
+            own = batch._field(name)
+            assert own._shape() == same._field(name)._shape() and (own == same._field(name))
+            assert own._meta == d._field(name)._meta
+        assert batch._meta == {"of": "mine"} and len(batch) == len(batch._asdict()["y"])
+
+
+@pytest.mark.parametrize("value", [0, -1.5])
+def test_rows_of_any_shape_are_filled_up_beside_others(value):
+    d = of_all_kinds()._select("pages", "sounds", "x", "y")
+    loader = d._loader(3, pad=value)
+    for batch in loader:
+        same = d[loader.rows]
+        for name in d._fields():
+            own = same._field(name)
+            expected = own._pad(value)() if name in ("pages", "sounds") else own()
+            found = batch._field(name)()
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype
+        assert batch._meta == {"of": "mine"}
+        assert (batch.x._meta, batch.sounds._meta) == ({"unit": "m"}, {"unit": "Hz"})
+    assert d._pad(value)._meta == {"of": "mine"}
+
+
+def test_pages_without_words_are_filled_up_in_the_dtype_of_the_others():
+    d = dv.View(pages=dv.View([[[1, 2]], [[]], [[]]]), x=np.ones((3, 2)))
+    empty = [*d._loader(1, pad=0)][-1]
+    assert empty.pages().dtype == np.intp and empty.pages._shape() == (1, 1, 0)
+
+
+def test_rows_without_a_name_are_filled_up_with_lengths_and_mask():
+    rows = dv.View([[1, 2], [3], []])
+    data, length, mask = next(rows._loader(3, pad=dv.Pad(-1, length=True, mask=True)))
+    assert data.tolist() == [[1, 2], [3, -1], [-1, -1]] and length.tolist() == [2, 1, 0]
+    assert mask.tolist() == [[True, True], [True, False], [False, False]]
+
+
+def test_a_frozen_record_of_ragged_rows_is_a_copy_of_them():
+    d = of_all_kinds()
+    d.again = d.y
+    frozen = d[[5, 0, 5]]._freeze()
+    assert (frozen == d[[5, 0, 5]]) and frozen._meta == d._meta and len(frozen) == 3
+    with pytest.raises(ValueError, match="read-only"):
+        frozen.x[0] = 1

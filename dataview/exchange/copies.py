@@ -9,10 +9,10 @@ import numpy as np
 
 from dataview.compute import copied_rows, evaluate, evaluate_all, rows_of
 from dataview.index import Rows, is_endless
-from dataview.plan.build import field, stored, with_fields
+from dataview.plan.build import batch_of, field, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Field, Fields
 from dataview.plan.gaps import knowing, least_present, telling, with_mask
-from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored
+from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
@@ -58,13 +58,14 @@ def frozen_rows(node: Node, rows: Rows) -> Node | None:
     is_more = not fields or node.label is not None or node.mask is not None
     if is_more or not all(field.follows_rows and _is_copied(field) for field in fields):
         return None
+    columns = {name: part.node for name, part in members(node).items()}
     copies: dict[int, Node] = {}
-    for column in node.attached():
+    for column in columns.values():
         if isinstance(column, Ragged):
             copies[id(column)] = copied_rows(column, False, rows)
         elif id(column) not in copies:
             copies[id(column)] = stored(ArraySource(np.array(rows_of(column, rows))), False)
-    return Record(knowing(node.fields.with_nodes(lambda column: copies[id(column)])), 1, node.meta)
+    return batch_of({name: copies[id(column)] for name, column in columns.items()}, node, len(rows))
 
 
 def _is_copied(field: Field) -> bool:

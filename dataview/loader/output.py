@@ -12,11 +12,11 @@ from dataview.errors import error_at, unknown_field
 from dataview.loader.devices import is_numpy, placed
 from dataview.loader.reading import OWN
 from dataview.loader.untold import in_arrays, warn_of_field
-from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.build import batch_of, field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.gaps import masks_in, with_mask
 from dataview.plan.kinds import Record, Sampled, Stored, members
-from dataview.plan.node import LateFields, Node
+from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import Stream
 from dataview.sources import ArraySource
@@ -33,7 +33,12 @@ class Output:
         device: Any,
         delivery: Any = None,
         maskless: Mapping[str, str] = NO_META,
+        is_padded: bool = False,
     ) -> None:
+        """Take over from the data that are loaded, `like`, what batches share with them.
+
+        If it `is_padded`, a batch may have other shapes, dtypes and names beside theirs.
+        """
         self.delivery = delivery
         self.form = form
         self.like = like
@@ -42,13 +47,13 @@ class Output:
         self._maskless = maskless
         self._whole = frozenset((form,) if isinstance(form, str) else form or ()) - maskless.keys()
         self._warned: set[str] = set()
-        record = isinstance(like, Record) and like.dtype is not None and like.shape is not None
-        self._is_plain = record and form is None and is_numpy(device)
-        self._axes = tuple(range(like.rank)) if isinstance(like, Record) else ()
+        self._is_padded = is_padded
+        is_known = like is not None and _is_known(like)
+        self._is_plain = is_known and form is None and is_numpy(device)
         self._template = _Template(like)
-        named = like.fields.named if record and like is not None else {}
+        named = like.fields.named if is_known and like is not None else {}
         self._templates = {name: _Template(_attached(part)) for name, part in named.items()}
-        self._masks = masks_in(like.fields) if record and like is not None else {}
+        self._masks = masks_in(like.fields) if is_known and like is not None else {}
 
     def __call__(self, batch: Any, valid: np.ndarray | None, rows: np.ndarray | None = None) -> Any:
         """Return a batch in its form; `valid` is true for rows that are no padding.
@@ -101,12 +106,23 @@ class Output:
         parts: dict[str, Any] = {}
         node: Any = None
         for name, part in batch.items():
-            node = self._templates[name].node(part)
+            node = self._templates.get(name, _OTHER).node(part)
             parts[name] = node = node if count is None else marked(node, count)
         _put_masks(parts, self._masks)
-        late: Any = LateFields(parts, self._axes, None, _attached_parts)  # type: ignore[arg-type]
-        shape = (node.shape[0], *like.shape[1:])
-        return self.viewed(Record(late, like.rank, like.meta, shape, like.dtype), parts)
+        if self._is_padded:
+            return self.viewed(record(parts, like.rank).replaced(meta=like.meta), parts)
+        rows = node.count if isinstance(node, Ragged) else node.shape[0]
+        return self.viewed(batch_of(parts, like, rows), parts)
+
+
+def _is_known(like: Node) -> bool:
+    """Whether all that its rows are is known: they are arrays, ragged or of one shape."""
+    if not isinstance(like, Record) or like.shape is None:
+        return False
+    if like.dtype is not None:
+        return True
+    parts = [part.node for part in members(like).values()]
+    return all(isinstance(part, Ragged) or (part.dtype and part.shape) for part in parts)
 
 
 def _one_of(part: Any, number: int) -> Any:
@@ -114,10 +130,6 @@ def _one_of(part: Any, number: int) -> Any:
     if isinstance(part, Ragged):
         return part.rows(np.array([number]))
     return part[number : number + 1]
-
-
-def _attached_parts(parts: Any, axes: Any, _: Any) -> Fields:
-    return Fields({name: Attached(part, axes) for name, part in parts.items()})
 
 
 def parts_and_form(node: Node, fields: Any) -> tuple[dict[str, Node], Any, Mapping[str, str]]:
@@ -227,6 +239,10 @@ class _Template:
             node.meta = self.meta
             node._fields = self.fields
         return node
+
+
+_OTHER = _Template(None)
+"""What is known of a field that the data do not have, such as the lengths of rows."""
 
 
 def _parts_of(batch: Any, like: Node | None) -> Node:

@@ -79,15 +79,15 @@ def plan_for(
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
     hidden = frozenset(maskless)
     assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta)
-    plain = not steps and options.collate is None and options.pad is None
-    like = node if form is None and plain else None
+    like = node if form is None and not steps and options.collate is None else None
     facts = {
         "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
         "length": count,
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
     }
     fingerprint = functools.cache(functools.partial(_fingerprint, facts, chosen, rows, options))
-    output = Output(form, like, viewed_with, options.device, delivery, maskless)
+    is_padded = options.pad is not None
+    output = Output(form, like, viewed_with, options.device, delivery, maskless, is_padded)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
 

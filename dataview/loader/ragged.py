@@ -9,13 +9,14 @@ import numpy as np
 
 from dataview.compute import copied_rows, evaluate, rows_of
 from dataview.exchange import freeze
-from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, PaddedArray
 from dataview.plan.build import field
 from dataview.plan.concat import concat
 from dataview.plan.gaps import lacking, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import holding
 from dataview.samples import (
     Padding,
     Stream,
@@ -29,7 +30,7 @@ from dataview.samples import (
 
 def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
     """Return the function that reads rows of a ragged node; they share no memory with it."""
-    return lambda rows: copied_rows(node.rows(rows))
+    return lambda rows: copied_rows(node, True, rows)
 
 
 def row_of(batch: Ragged, number: int) -> Any:
@@ -56,14 +57,15 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
     found: dict[str, Pad] = {}
     for name, part in parts.items():
         own = pads[name]
-        if not isinstance(part, Ragged):
-            if own is not None and (part.shape is None or len(part.shape) > 1):
-                return None
-            continue
         if own is None or (isinstance(own, str) and own == RAGGED):
             continue
         own = own if isinstance(own, Pad) else Pad(own)
-        if len(part.extents) > 2 or own.axis not in (None, 0, -1):
+        if not isinstance(part, Ragged):
+            if not _stays(part, own):
+                return None
+            continue
+        is_line = len(part.extents) == 2 and own.axis in (None, 0, -1)
+        if not (is_line or _is_plain(own)):
             return None
         if any(getattr(own, what) and f"{name}_{what}" in parts for what in ("length", "mask")):
             return None
@@ -71,10 +73,23 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
     return found
 
 
+def _stays(part: Node, pad: Pad) -> bool:
+    """Whether rows of one shape stay as they are where others are filled up."""
+    if part.shape is None or part.dtype is None:
+        return False
+    is_alike = _is_plain(pad) and not part.has_gaps and part.dtype.kind in "biufc"
+    return len(part.shape) == 1 or (is_alike and holding(part.dtype, pad.value) == part.dtype)
+
+
+def _is_plain(pad: Pad) -> bool:
+    """Whether a padding says no more than what rows of any shape are filled up with, and where."""
+    return pad.axis is None and pad.multiple == 1 and not (pad.length or pad.mask)
+
+
 def with_padding(batch: Any, pads: Mapping[str, Pad]) -> Any:
     """Return a batch with its ragged fields filled up, their lengths and masks beside them."""
     if not isinstance(batch, Mapping):
-        return _filled(batch, "", pads[""])[""] if pads else batch
+        return _alone(_filled(batch, "", pads[""])) if pads else batch
     found: dict[str, Any] = {}
     for name, part in batch.items():
         if name in pads:
@@ -82,6 +97,12 @@ def with_padding(batch: Any, pads: Mapping[str, Pad]) -> Any:
         else:
             found[name] = part
     return found
+
+
+def _alone(found: Mapping[str, Any]) -> Any:
+    """Return rows without a name that were filled up, with what they bring."""
+    own = found[""]
+    return PaddedArray(own, found.get("_length"), found.get("_mask")) if len(found) > 1 else own
 
 
 def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:

@@ -485,7 +485,7 @@ def _padded_fields(
                 raise ValueError(f"there is a field {key} already")
             if beside is not None:
                 found[key] = beside
-    return record(found, node.rank)
+    return record(found, node.rank).replaced(meta=node.meta)
 
 
 def lengths_of(node: Ragged) -> np.ndarray:
