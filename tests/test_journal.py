@@ -24,6 +24,7 @@ import zarr
 import dataview as dv
 import kills
 from children import python
+from dataview.formats import handles
 from dataview.index.sizes import sizes
 from dataview.sources import npy
 from dataview.write import journal, journals, plans, raw_files, recovery
@@ -821,6 +822,34 @@ def test_files_that_hdf5_marks_as_open_are_recovered_later(packed, tmp_path, mon
     assert [*tmp_path.iterdir()] == [path]
 
 
+HOLDING = """
+import sys
+import dataview as dv
+
+d = dv.open(sys.argv[1], "r+")
+print("open", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_who_tries_to_open_a_file_leaves_what_says_who_has_it_open(tmp_path):
+    path = kills.hdf5(tmp_path, kills.numbers(), "latest")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SEARCHED},
+    )
+    assert process.stdout.readline() == b"open\n"
+    with pytest.raises(OSError, match="open elsewhere"):
+        dv.open(path)
+    assert dv.recover(path, "discard") == []
+    process.kill()
+    process.communicate()
+    assert len(dv.open(path)) == 3000  # HDF5's mark of who writes it is taken away
+    assert [*tmp_path.iterdir()] == [path]
+
+
 def test_a_file_that_hdf5_marks_as_open_can_be_opened_when_its_journal_is_forgotten(tmp_path):
     path = kills.hdf5(tmp_path, kills.numbers(), "latest")
     process = python("-c", FIELD_KILLED, path, "finish", 3, PYTHONPATH=SEARCHED)
@@ -1323,6 +1352,28 @@ def test_a_file_that_another_process_updates_is_refused_or_waited_for(tmp_path):
     assert d().tolist() == (np.arange(12000.0).reshape(3000, 4) * 2).tolist()
     assert process.wait() == 0
     process.communicate()
+
+
+@pytest.mark.parametrize("mode", ["r+", "w"])
+def test_who_waits_for_a_lock_whose_process_is_killed_gets_the_file_whole(
+    mode, tmp_path, monkeypatch
+):
+    path, waited, flock = made(tmp_path), [], handles.fcntl.flock
+
+    def waiting(handle, how):
+        if not waited:
+            waited.append(tear(path))
+        flock(handle, how)
+
+    monkeypatch.setattr(handles.fcntl, "flock", waiting)
+    new = {"shape": 3} if mode == "w" else {}
+    with small(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        d = dv.open(path, mode, lock="wait", **new)
+    values = [0, 0, 0] if mode == "w" else expected("finish")
+    np.testing.assert_allclose(d(), values, rtol=1e-12)
+    d._close()
+    assert waited and [*tmp_path.iterdir()] == [path]
 
 
 # --- plans ------------------------------------------------------------------------------------

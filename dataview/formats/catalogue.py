@@ -240,15 +240,16 @@ def opened(
     is_folder = found.is_table and os.path.isdir(place) and not is_keyed
     if is_folder and not (found.is_folder and found.is_folder(place)):
         raise _not_opened(place, path)
-    told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
-    if format is None and found.open is open_folder:
-        _check_layout(place)
-    claim = claimed(place, mode, lock, durable) or lease
-    if told:
-        claim = Claim(None) if claim is None else claim
-        claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
-        warn("; ".join(f"{path}: {one.done_now()}" for one in told))
+    claim: Any = claimed(place, mode, lock, durable) or lease
     try:
+        # Who had the file until it was claimed may have been killed.
+        told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
+        if told:
+            claim = claim or Claim(None)
+            claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
+            warn("; ".join(f"{path}: {one.done_now()}" for one in told))
+        if format is None and found.open is open_folder:
+            _check_layout(place)
         return found.open(place, mode, claim, **options)
     except BaseException as error:
         if lease is not None:

@@ -174,7 +174,7 @@ def _locked(path: str, lock: str) -> tuple[str, int]:
         raise NotImplementedError("lock= needs the locks of files that Windows does not have")
     place = _beside(path)
     while True:
-        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = _opened(place)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if lock == "refuse" else 0))
             if os.path.samestat(os.fstat(handle), os.stat(place)):
@@ -192,6 +192,14 @@ def _locked(path: str, lock: str) -> tuple[str, int]:
                 path,
             ) from None
         os.close(handle)
+
+
+def _opened(place: str) -> int:
+    try:
+        return os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError as error:
+        told = "lock= keeps a file beside the data, and no file can be made there; leave lock= out"
+        raise PermissionError(error.errno, told, place) from None
 
 
 def is_claimed(path: str) -> bool:

@@ -59,9 +59,9 @@ def save(
     _check_keeps(node, target, name, leaves)
     if writer.is_array:
         _tell_what_stays(node, writer)
-    recover(target, format)  # a journal may be of other files, too
     claim = claimed(target, "w", "refuse") if is_claimed(target) else None
     try:
+        recover(target, format)  # a journal may be of other files, too
         with replacing(target):
             passes = Passes(leaves, progress)
             with passes.task:
@@ -131,10 +131,10 @@ def created(
     if writer.is_array:
         _tell_what_stays(node, writer)
     filled = Passes([leaf for leaf in leaves if leaf.lays_out], False)
-    recover(place, format)
     own = "refuse" if lock is None and is_claimed(place) else lock
     claim = claimed(place, "w", own, durable)
     try:
+        recover(place, format)  # when it is claimed: who had the file may have been killed
         with replacing(place):
             writer.write(place, Job(leaves, tree, filled, *how, meta=meta))
         return FORMATS[name].open(place, "r+", claim)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -135,15 +136,18 @@ def _names(folder: str) -> list[str]:
 
 def _is_link(name: str) -> bool:
     """Whether a file is a link to a journal; one that was never complete is removed."""
-    process = os.path.basename(name).split("-")[0]
-    if name.endswith(".link.new") and process.isdigit() and not _is_alive(int(process)):
+    if name.endswith(".link.new") and not _is_of_living(name):
         os.unlink(name)
     return name.endswith(".link")
 
 
-def _is_alive(process: int) -> bool:
+def _is_of_living(name: str) -> bool:
+    """Whether the process lives with whose number the name of a journal or a link begins."""
+    process = os.path.basename(name).split("-")[0]
+    if not process.isdigit() or sys.platform == "win32":  # where to ask is to interrupt
+        return False
     try:
-        os.kill(process, 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -226,7 +230,8 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
         return _discarded(journal)
     raw = journal.read()
     if raw is None:
-        _remove(journal.path)
+        if not _is_of_living(journal.path):  # else it says who has the file open
+            _remove(journal.path)
         return None
     if journal.header.way == PUT_BACK:
         return _with_run(journal, _read(journal, Run.unpacked, raw), action)
@@ -280,6 +285,8 @@ def _discarded(journal: FoundJournal) -> Recovery | None:
         is_idle = journal.read() is None
     except DamagedJournal:
         is_idle = False
+    if is_idle and _is_of_living(journal.path):
+        return None
     journal.end()  # before copies are removed
     _remove(journal.path)
     path = os.path.dirname(journal.path)
