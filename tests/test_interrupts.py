@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import zarr
 
 import dataview as dv
 from children import python
+from dataview.compute import run_blocks
 
 X = np.arange(4000.0).reshape(500, 8)
 
@@ -48,6 +50,20 @@ def test_a_save_to_hdf5_is_interrupted_at_any_write(tmp_path):
     process = python(script, path)
     assert process.returncode == 0, process.stderr
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "script.py"]
+
+
+def test_an_interrupt_while_a_thread_starts_waits_until_its_pool_knows_it():
+    started = []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, *args):
+            signal.raise_signal(signal.SIGINT)
+            started.append(super().submit(*args))
+            return started[-1]
+
+    with Pool(2) as pool, dv.executor(pool), pytest.raises(KeyboardInterrupt):
+        run_blocks(abs, [1, 2, 3])
+    assert started
 
 
 def pressed_in(monkeypatch, at):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
+from dataview.index.interrupts import held_interrupt
 from dataview.index.progress import Task, begin, progress
 from dataview.index.settings import Setting
 
@@ -165,8 +166,14 @@ def _done(work: Callable[[Any], Any], item: Any, task: Task) -> Any:
 
 
 def _submit(pool: Executor, context: Context, run: _Work) -> None:
+    """Let a thread of a pool work, too.
+
+    Ctrl-C waits: the pool may be about to start a thread, which it would know nothing of, and for
+    which the interpreter would wait without end.
+    """
     try:
-        pool.submit(context.run, run.drain)
+        with held_interrupt():
+            pool.submit(context.run, run.drain)
     except RuntimeError:
         if _chosen.get() is not None:
             raise
