@@ -1097,6 +1097,31 @@ def test_a_full_disk_at_any_note_leaves_the_file_whole(way, at, tmp_path, monkey
     assert np.load(path)[:10].any() == np.False_
 
 
+@pytest.mark.parametrize("durable", ["process", "power"])
+@pytest.mark.parametrize("packed", [None, "gzip"])
+def test_a_disk_that_stays_full_keeps_nothing_of_an_update(packed, durable, tmp_path, monkeypatch):
+    path = kills.hdf5(tmp_path, kills.numbers(), compression=packed)
+
+    def full(handle, data, *args):
+        raise OSError(28, "No space left on device")
+
+    def half_copied(path, to):
+        pathlib.Path(to).write_bytes(pathlib.Path(path).read_bytes()[:5000])
+        full(None, None)
+
+    d = dv.open(path, "r+", durable=durable)
+    with small(), monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        patched.setattr(shutil, "copyfile", half_copied)
+        with pytest.raises(OSError, match="No space left"):
+            d.a += 1
+        assert [*(tmp_path / ".x.h5.journal").iterdir()] == []
+    d.a += 1
+    d._close()
+    assert [*tmp_path.iterdir()] == [path]
+    assert np.array_equal(dv.open(path).a(), kills.numbers() + 1)
+
+
 def test_a_disk_without_room_for_a_name_is_left_as_it_was(tmp_path, monkeypatch):
     path, real = made(tmp_path), os.open
 

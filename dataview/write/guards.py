@@ -37,9 +37,9 @@ from dataview.write.journal import (
     Journal,
     is_summed,
 )
-from dataview.write.journals import Journals, sync_folder
+from dataview.write.journals import Journals
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
-from dataview.write.raw_files import PAGE
+from dataview.write.raw_files import PAGE, sync_folder
 
 KEPT_PART = 4
 """Operands are written down that take at most this part of what is updated; else it is undone."""

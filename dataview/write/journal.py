@@ -22,7 +22,7 @@ import numpy as np
 
 from dataview.index.sizes import sizes
 from dataview.sources import keep_room
-from dataview.write.raw_files import PAGE, checksum, pread, write_all
+from dataview.write.raw_files import PAGE, checksum, pread, sync_folder, write_all
 
 MAGIC = b"dataview journal"
 VERSION = 5
@@ -317,13 +317,21 @@ class Journal:
         """Say that the update has ended; much that was kept for it takes no room any more."""
         is_of_run = self.header.way == PUT_BACK
         self.header = self._idle
-        self._put(self._says_idle, 0)
-        self._sync()
+        try:
+            self._put(self._says_idle, 0)
+            self._sync()
+        except OSError:  # the disk is full, and this had no room yet: it is not used again
+            self._unlink()
         if is_of_run:  # it has no slots, and is short
             return
         self._no_slots()
         if os.fstat(self.handle).st_size > sizes.recorded_bytes:
             os.ftruncate(self.handle, START)
+
+    def _unlink(self) -> None:
+        os.unlink(self.path)
+        if self.syncs:
+            sync_folder(os.path.dirname(self.path))
 
     def close(self) -> None:
         """Close the file, and give up its lock."""

@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import mmap
 import os
-import sys
 import threading
 import time
 import weakref
@@ -16,7 +15,7 @@ from typing import Any
 
 from dataview.sources import SETTLED_NS
 from dataview.write.journal import FoundJournal, Journal, is_running_here
-from dataview.write.raw_files import lock, unlock
+from dataview.write.raw_files import lock, sync_folder, unlock
 
 LONGEST_NAME = 240
 """A longer name, in bytes, has a sum in its place: file systems take 255."""
@@ -199,14 +198,3 @@ def _remove(owner: int, folder: str, journals: list[Journal]) -> None:
     if os.getpid() == owner and os.access(folder, os.F_OK):
         with contextlib.suppress(OSError):  # it is gone, or others have journals there
             os.rmdir(folder)
-
-
-def sync_folder(path: str) -> None:
-    """Bring the names in a folder to the device, where the system can."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

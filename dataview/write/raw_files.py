@@ -105,3 +105,14 @@ def unlock(handle: int) -> None:
         msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
     else:
         fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def sync_folder(path: str) -> None:
+    """Bring the names in a folder to the device, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
