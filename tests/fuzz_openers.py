@@ -10,6 +10,7 @@ import collections
 import contextlib
 import faulthandler
 import json
+import os
 import pathlib
 import random
 import resource
@@ -110,14 +111,50 @@ def broken(raw, chance):
 
 
 def break_one(seed, target, chance):
-    """Copy a file or a folder, and break one of its files."""
+    """Copy a file or a folder, and break one of its files, or what lies where in it."""
     if seed.is_file():
         target.write_bytes(broken(seed.read_bytes(), chance))
         return
     shutil.copytree(seed, target)
+    for _ in range(chance.choice([0, 0, 1, 2])):
+        misplace(target, chance)
     below = sorted(path for path in target.rglob("*") if path.is_file())
+    if below and chance.random() < 0.7:
+        path = chance.choice(below)
+        path.write_bytes(broken(path.read_bytes(), chance))
+
+
+def misplace(folder, chance):
+    """Remove something in a folder, put something else in its place, or give it another name."""
+    below = sorted(path for path in folder.rglob("*") if not path.is_symlink())
+    if not below:
+        return
     path = chance.choice(below)
-    path.write_bytes(broken(path.read_bytes(), chance))
+    other = chance.choice(below)
+    aside = folder.parent / "aside"
+    path.rename(aside)
+    match chance.randrange(8):
+        case 0:
+            path.mkdir()
+        case 1:
+            path.write_bytes(b"")
+        case 2:
+            if "zarr" not in folder.name:  # zarr opens files by itself, and waits for a pipe
+                os.mkfifo(path)
+        case 3:
+            path.symlink_to(path.name)
+        case 4:
+            path.symlink_to("nowhere")
+        case 5:
+            path.symlink_to(folder)
+        case 6:
+            if other.is_file():
+                shutil.copy(other, path)
+        case 7:
+            odd = chance.choice(["é", "\udcff", ".", " ", "0", "\n"])
+            aside.rename(path.with_name(odd + path.name))
+            return
+    shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
 
 
 def read_a_little(view, depth=0):
