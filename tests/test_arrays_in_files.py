@@ -848,6 +848,16 @@ def test_a_broken_chunk_names_its_array(tmp_path):
         d.x()
 
 
+def test_a_chunk_of_zarr_that_asks_for_more_than_memory_is_broken(tmp_path, monkeypatch):
+    def unpacked(array, key):
+        raise MemoryError
+
+    d = dv.open(files.zarr_3(tmp_path))
+    monkeypatch.setattr(zarr.Array, "__getitem__", unpacked)
+    with pytest.raises(ValueError, match=r"zarr three\.zarr/x cannot be read: .*chunk is broken"):
+        d.x()
+
+
 def test_texts_in_a_compound_dataset_are_bytes(tmp_path):
     text = h5py.string_dtype()
     with h5py.File(tmp_path / "a.h5", "w") as file:

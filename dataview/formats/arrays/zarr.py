@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import warnings
 import weakref
@@ -26,6 +27,7 @@ from dataview.formats.contents import (
 )
 from dataview.formats.field_tree import NAME, restored_record
 from dataview.formats.handles import Claim, OpenFile
+from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks
 from dataview.plan.build import stored
 from dataview.plan.kinds import Record
@@ -175,8 +177,16 @@ class ZarrSource(ArrayLike):
         """Name the array in an error: what unpacks a broken chunk raises what it likes."""
         try:
             yield
-        except (OSError, MemoryError):
+        except OSError:
             raise
+        except MemoryError as error:
+            needed = self.dtype.itemsize * max(math.prod(self.shape), math.prod(self.chunk_shape))
+            if needed > sizes.block_bytes:
+                raise
+            raise ValueError(
+                f"{self.title} cannot be {done}: all of it takes {needed} bytes, and more than "
+                "there is memory is asked for; a chunk is broken"
+            ) from error
         except Exception as error:
             raise ValueError(
                 f"{self.title} cannot be {done}: {type(error).__name__}: {shortened(str(error))}"
