@@ -600,6 +600,21 @@ def test_a_second_writer_is_refused(lockable):
     assert sorted(os.listdir(folder)) == before
 
 
+def test_a_lock_where_no_file_can_be_made_is_refused_in_words(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", X)
+    real = os.open
+
+    def refused(path, *args, **options):
+        if str(path).endswith(".writing"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PermissionError, match=r"no file can be made there; leave lock= out"):
+        dv.open(tmp_path / "a.npy", "r+", lock="refuse")
+    assert len(dv.open(tmp_path / "a.npy", "r+")) == len(X)
+
+
 def test_a_view_that_waits_is_opened_when_the_other_is_closed(lockable, monkeypatch):
     first, begun = dv.open(lockable, "r+", lock="refuse"), threading.Event()
     flock = handles.fcntl.flock
