@@ -297,13 +297,16 @@ def boxed(index: Index, axes: int) -> tuple[Index, Index]:
             within.append(Affine(0, ((seen, 1),)))
         else:
             over = axes_of(map_)
-            alone = renumbered(Index(index.shape, [map_]), over)
-            found = positions(alone.maps[0], alone.shape)
+            if isinstance(map_, Array):
+                found = map_.values
+            else:
+                alone = renumbered(Index(index.shape, [map_]), over)
+                found = positions(alone.maps[0], alone.shape)
             if found.ndim == 1 and (found[1:] > found[:-1]).all():  # as the box has them
                 numbers, rest = found, Affine(0, ((over[0], 1),))
             else:
                 numbers, places = np.unique(found, return_inverse=True)
-                rest = Array(places.reshape(alone.shape), over)
+                rest = Array(places.reshape(found.shape), over)
             lengths.append(len(numbers))
             maps.append(Array(numbers, (axis,)))
             within.append(rest)
