@@ -335,6 +335,14 @@ def test_layouts(name, new):
         assert_same(view._reshape(12, 2)[key](), flat[key])
         assert_same((view._reshape(12, 2) * 2)[key](), flat[key] * 2)
     assert_same(view[1:]._reshape(5, 4)[1:4](), array[1:].reshape(5, 4)[1:4])
+    windows = (view * 2)._reshape(12, 2)._windows(3)[2:6]
+    assert_same(windows(), np.stack([flat[n : n + 3] * 2 for n in range(2, 6)]))
+    for repeated in (windows, np.broadcast_to(view[2:4], (3, 2, 4))):
+        found = repeated()
+        rest = found[1:].copy()
+        if found.flags.writeable:
+            found[0] = -1
+        assert_same(found[1:], rest)
     assert_same(dv.concat(view, view[::-1])[4:8](), np.concatenate([array, array[::-1]])[4:8])
 
 

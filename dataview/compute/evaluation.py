@@ -296,11 +296,11 @@ def _reshaped(
     shape = known_shape(node)
     if _takes_all(index, shape):
         # Read in their order, as before a transpose, nobody needs to say where each of them lies.
-        found = gather.read((yield node.node, None).reshape(shape), index)
+        found = gather.own((yield node.node, None).reshape(shape), index)
     elif (near := _rows_around(node, index)) is not None:
         around, skipped, lengths, within = near
         part = (yield node.node, around).reshape(-1)[skipped:][: math.prod(lengths)]
-        found = gather.read(part.reshape(lengths), within)
+        found = gather.own(part.reshape(lengths), within)
     else:
         return (yield node.node, compose(node.index, index))
     return np.array(found) if aliases(node.node) else found
@@ -435,7 +435,7 @@ def _of_rows(node: Mapped, index: Index, memo: Memo) -> Generator[Ask, np.ndarra
     numbers, rest = gather.rows_and_rest(index)
     if node.levels > NESTED:
         node = node.replaced(node=(yield from _held_rows(node.node, numbers, memo)))
-    return gather.read(node.step.rows(node, numbers, memo), rest)
+    return gather.own(node.step.rows(node, numbers, memo), rest)
 
 
 def _held_rows(node: Node, numbers: np.ndarray, memo: Memo) -> Generator[Ask, np.ndarray, Node]:

@@ -46,7 +46,7 @@ class SparseRows(Source):
         part = self.matrix[_run_or(rows)]
         if len(columns) < self.shape[1]:
             part = part[:, _run_or(columns)]
-        return gather.read(np.ascontiguousarray(part.toarray()), rest)
+        return gather.own(np.ascontiguousarray(part.toarray()), rest)
 
     def _scattered(self, index: Index) -> np.ndarray:
         """Return elements one by one, where whole rows would be much more than these."""

@@ -118,7 +118,7 @@ class ArrayLike(Source):
         cut = self._blocks(index, times) if times > 1 else [(..., index)]
         every = [(where, part) for where, one in cut for part in parts(one, NEEDED_TIMES, spare)]
         if len(every) == 1:
-            return gather.read(self._box(every[0][1].box), every[0][1].within)
+            return gather.own(self._box(every[0][1].box), every[0][1].within)
         found = np.empty(index.shape, self.dtype)
         for where, part in every:
             found[where][part.where] = gather.read(self._box(part.box), part.within)

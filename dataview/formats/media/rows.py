@@ -248,7 +248,7 @@ class DecodedSource(Source):
         if isinstance(rows, Array) and rows.axes == (0,) and len(rows.values) == len(numbers):
             numbers = numbers[rows.values]  # in the order that is asked for, not put in it later
             rest = Index(rest.shape, (LINE, *rest.maps[1:]))
-        return gather.read(self._decoded(numbers), rest)
+        return gather.own(self._decoded(numbers), rest)
 
     def _decoded(self, numbers: np.ndarray) -> np.ndarray:
         found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
