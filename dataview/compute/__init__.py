@@ -36,6 +36,7 @@ from dataview.compute.requests import (
     rows_of,
     without_mask,
 )
+from dataview.compute.reshaping import read_below
 from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
 from dataview.compute.statistics import passes_before
 from dataview.compute.ways import (
@@ -71,8 +72,8 @@ __all__ = [
     "matmul", "median", "memory_of", "operand_index", "operand_indices", "operands_of",
     "overwrite", "own_copy", "part_of", "parts_of", "passes_before", "place_of",
     "quantile_dtype", "quantiles_by_group",
-    "read_as_rows_of", "reader_of", "reduction", "reduction_from", "reduction_where", "replacing",
-    "result_dtype", "row_blocks",
+    "read_as_rows_of", "read_below", "reader_of", "reduction", "reduction_from",
+    "reduction_where", "replacing", "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "settle",
     "shares_memory", "table_of", "waiting_at", "way_of",
     "without_mask",

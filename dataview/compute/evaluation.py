@@ -13,8 +13,8 @@ from dataview.compute.blocks import fused, product
 from dataview.compute.chosen import some_rows
 from dataview.compute.kernel import run_small, run_whole
 from dataview.compute.programs import leaves_of
+from dataview.compute.reshaping import read_below
 from dataview.compute.rows import NESTED, PLAN, taker_of
-from dataview.compute.scattered import is_made_by_rows
 from dataview.compute.statistics import pending, take
 from dataview.compute.ways import (
     aliases,
@@ -27,22 +27,15 @@ from dataview.compute.ways import (
 )
 from dataview.index import (
     ENDLESS,
-    Affine,
     Array,
-    Constant,
     Index,
     axes_of,
     axis_index,
     compose,
     extend,
-    extent,
     gather,
     identity,
     is_endless,
-    leading,
-    rows_index,
-    shifted,
-    whole_axes,
 )
 from dataview.index.sizes import sizes
 from dataview.plan.build import comparison, select
@@ -70,7 +63,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Node, Shape
+from dataview.plan.node import Node
 from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.photographs import take_tables
 from dataview.plan.places import operand_index
@@ -290,66 +283,13 @@ def _reshaped(
 ) -> Generator[Ask, np.ndarray, np.ndarray]:
     if index is None:
         return (yield node.node, None).reshape(known_shape(node))
-    rows = _rows_of_reshaped(node, index)
-    if rows is not None:
-        return (yield node.node, rows).reshape(index.shape)
-    shape = known_shape(node)
-    if _takes_all(index, shape):
-        # Read in their order, as before a transpose, nobody needs to say where each of them lies.
-        found = gather.own((yield node.node, None).reshape(shape), index)
-    elif (near := _rows_around(node, index)) is not None:
-        around, skipped, lengths, within = near
-        part = (yield node.node, around).reshape(-1)[skipped:][: math.prod(lengths)]
-        found = gather.own(part.reshape(lengths), within)
-    else:
-        return (yield node.node, compose(node.index, index))
+    needed, around = read_below(node, index)
+    found = yield node.node, needed
+    if around is None:
+        return found.reshape(index.shape)
+    part = found.reshape(-1)[around.skipped :][: math.prod(around.shape)]
+    found = gather.own(part.reshape(around.shape), around.within)
     return np.array(found) if aliases(node.node) else found
-
-
-AROUND, FEW_AROUND = 4, 4096
-"""A run of rows is read whole where that is at most so many times as much, or so many elements."""
-
-
-def _rows_around(node: Reshaped, index: Index) -> tuple[Index, int, tuple[int, ...], Index] | None:
-    """Return what to read around a part of reshaped rows near each other, None if it is too much.
-
-    With it come how many elements to skip, the shape of the rows, and the index into them.
-    """
-    own, shape = known_shape(node.node), known_shape(node)
-    first_axis = index.maps[0] if shape and own and 0 not in index.shape else None
-    if not isinstance(first_axis, Affine | Constant):
-        return None
-    steps = first_axis.strides if isinstance(first_axis, Affine) else ()
-    if any(abs(stride) > 1 for _, stride in steps) and is_made_by_rows(node.node):
-        return None  # rows between would be made for nothing
-    ends = extent(first_axis, index.shape)
-    assert ends is not None
-    low, count = ends[0], ends[1] + 1 - ends[0]
-    width, length = size_of(own[1:]), size_of(shape[1:])
-    first, last = low * length // width, -(-(low + count) * length // width)
-    if (last - first) * width > max(AROUND * size_of(index.shape), FEW_AROUND):
-        return None
-    within = Index(index.shape, (shifted(first_axis, low), *index.maps[1:]))
-    skipped = low * length - first * width
-    return rows_index(own, range(first, last)), skipped, (count, *shape[1:]), within
-
-
-def _takes_all(index: Index, shape: Shape) -> bool:
-    """Whether an index takes each element of a shape once, in whatever order."""
-    used = {axis for map_ in index.maps for axis in axes_of(map_)}
-    is_repeated = any(n > 1 and axis not in used for axis, n in enumerate(index.shape))
-    return index.is_box and not is_repeated and size_of(index.shape) == size_of(shape)
-
-
-def _rows_of_reshaped(node: Reshaped, index: Index) -> Index | None:
-    """Return what to read if an index takes the reshaped axes whole, None if it does not."""
-    own, shape = known_shape(node.node), known_shape(node)
-    kept = 0
-    whole = whole_axes(0, len(own))
-    while node.index.maps[: kept + 1] == whole[: kept + 1] and own[kept] == shape[kept]:
-        kept += 1
-    rows = leading(index, shape[kept:])
-    return None if rows is None else extend(rows, own[kept:])
 
 
 class Kept(Select):

@@ -22,6 +22,7 @@ from dataview.compute import (
     operand_indices,
     parts_of,
     passes_before,
+    read_below,
     waiting_at,
     way_of,
 )
@@ -249,6 +250,10 @@ def _of_select(node: Select, index: Index | None) -> Sequence[_Part]:
     return [(node.node, node.index if index is None else compose(node.index, index))]
 
 
+def _of_reshaped(node: Reshaped, index: Index | None) -> Sequence[_Part]:
+    return [(node.node, None if index is None else read_below(node, index)[0])]
+
+
 def _of_operands(node: Elementwise | Comparison, index: Index | None) -> Sequence[_Part]:
     leaves = [*leaves_of(node)] if isinstance(node, Elementwise) else _nodes(node)
     return [(leaf, _narrow(index, leaf)) for leaf in leaves]
@@ -307,7 +312,7 @@ def _deeper(index: Index | None, node: Node, rank: int) -> Index | None:
 
 _BELOW: dict[type[Node], Callable[[Any, Index | None], Sequence[_Part]]] = {
     Select: _of_select,
-    Reshaped: _of_select,
+    Reshaped: _of_reshaped,
     Kept: _of_select,
     MatMul: _of_product,
     Elementwise: _of_operands,

@@ -1,0 +1,88 @@
+"""Which rows are read for a part of reshaped data, and where the part lies in these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dataview.compute.scattered import is_made_by_rows
+from dataview.index import (
+    Affine,
+    Constant,
+    Index,
+    axes_of,
+    compose,
+    extend,
+    extent,
+    leading,
+    rows_index,
+    shifted,
+    whole_axes,
+)
+from dataview.plan.kinds import Reshaped, known_shape, size_of
+from dataview.plan.node import Shape
+
+TIMES, SPARE = 4, 4096
+"""A run of rows is read whole where that is at most so many times as much, or so many elements."""
+
+
+class Around(NamedTuple):
+    """Where a part is in what was read: elements to skip, the shape of the rest, and an index."""
+
+    skipped: int
+    shape: tuple[int, ...]
+    within: Index
+
+
+def read_below(node: Reshaped, index: Index) -> tuple[Index | None, Around | None]:
+    """Return what a part of a reshaped node reads of the node below, None for all of it.
+
+    With it comes where the part is in that; None if it is all of it, in the same order.
+    """
+    rows = _whole_rows(node, index)
+    if rows is not None:
+        return rows, None
+    shape = known_shape(node)
+    if _takes_all(index, shape):
+        # Read in their order, as before a transpose, nobody needs to say where each of them lies.
+        return None, Around(0, shape, index)
+    near = _rows_around(node, index)
+    return (compose(node.index, index), None) if near is None else near
+
+
+def _whole_rows(node: Reshaped, index: Index) -> Index | None:
+    """Return what to read if an index takes the reshaped axes whole, None if it does not."""
+    own, shape = known_shape(node.node), known_shape(node)
+    kept = 0
+    whole = whole_axes(0, len(own))
+    while node.index.maps[: kept + 1] == whole[: kept + 1] and own[kept] == shape[kept]:
+        kept += 1
+    rows = leading(index, shape[kept:])
+    return None if rows is None else extend(rows, own[kept:])
+
+
+def _takes_all(index: Index, shape: Shape) -> bool:
+    """Whether an index takes each element of a shape once, in whatever order."""
+    used = {axis for map_ in index.maps for axis in axes_of(map_)}
+    is_repeated = any(n > 1 and axis not in used for axis, n in enumerate(index.shape))
+    return index.is_box and not is_repeated and size_of(index.shape) == size_of(shape)
+
+
+def _rows_around(node: Reshaped, index: Index) -> tuple[Index, Around] | None:
+    """Return the rows around a part whose own rows are near each other, None if they are many."""
+    own, shape = known_shape(node.node), known_shape(node)
+    rows = index.maps[0] if shape and own and 0 not in index.shape else None
+    if not isinstance(rows, Affine | Constant):
+        return None
+    steps = rows.strides if isinstance(rows, Affine) else ()
+    if any(abs(stride) > 1 for _, stride in steps) and is_made_by_rows(node.node):
+        return None  # rows between would be made for nothing
+    ends = extent(rows, index.shape)
+    assert ends is not None  # of what is not empty
+    low, count = ends[0], ends[1] + 1 - ends[0]
+    width, length = size_of(own[1:]), size_of(shape[1:])
+    first, last = low * length // width, -(-(low + count) * length // width)
+    if (last - first) * width > max(TIMES * size_of(index.shape), SPARE):
+        return None
+    within = Index(index.shape, (shifted(rows, low), *index.maps[1:]))
+    around = Around(low * length - first * width, (count, *shape[1:]), within)
+    return rows_index(own, range(first, last)), around
