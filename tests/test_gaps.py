@@ -748,6 +748,7 @@ def test_counts_of_columns_with_gaps_are_of_what_is_present():
     age, present = ages().age, np.array([31, 41, 0])
     assert_same(np.bincount(age), np.bincount(present))
     assert_same(np.bincount(age, minlength=60), np.bincount(present, minlength=60))
+    assert_same(np.bincount(age, None, 60), np.bincount(present, None, 60))  # without weights
     assert_same(np.histogram_bin_edges(age, 4), np.histogram_bin_edges(present, 4))
     for column in (age, age + 0.5, age[::-1], dv.View(np.array([31, np.nan, 41, 0]))._dropna()):
         here = np.asarray(column._dropna())

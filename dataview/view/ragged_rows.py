@@ -116,8 +116,8 @@ def _of_all_values(function: Callable[..., Any], name: str, weights: int) -> Cal
         if rows is not None:
             values: np.ndarray | None = evaluate(rows.leaf()).reshape(-1)
         else:
-            is_weighted = len(args) > weights or options.get("weights") is not None
-            values = None if is_weighted else _present_in(first)
+            given = args[weights] if len(args) > weights else options.get("weights")
+            values = _present_in(first) if given is None else None
         return LEFT if values is None else _called(function, values, args, options)
 
     return row
