@@ -337,7 +337,9 @@ def test_layouts(name, new):
     assert_same(view[1:]._reshape(5, 4)[1:4](), array[1:].reshape(5, 4)[1:4])
     windows = (view * 2)._reshape(12, 2)._windows(3)[2:6]
     assert_same(windows(), np.stack([flat[n : n + 3] * 2 for n in range(2, 6)]))
-    for repeated in (windows, np.broadcast_to(view[2:4], (3, 2, 4))):
+    means = dv.View(np.stack([array, array], -1))._mean(axis=2)
+    made = (windows, *(np.broadcast_to(x[2:4], (3, 2, 4)) for x in (view, view @ np.eye(4), means)))
+    for repeated in made:
         found = repeated()
         rest = found[1:].copy()
         if found.flags.writeable:

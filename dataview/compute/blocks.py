@@ -415,7 +415,7 @@ def product(node: MatMul, index: Index | None, memo: Memo) -> Steps:
         return (yield from _product(node, identity(shape)))
     box, rest = boxed(index, len(shape))
     found = yield from _product(node, box)
-    return found if is_identity(rest, box.shape) else gather.read(found, rest)
+    return found if is_identity(rest, box.shape) else gather.own(found, rest)
 
 
 def _product(node: MatMul, box: Index) -> Steps:

@@ -395,7 +395,7 @@ def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
         take(pending(node), evaluate)
         assert node.taken is not None
         return gather.read(node.taken, index)
-    return gather.read(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
+    return gather.own(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
 
 
 def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
