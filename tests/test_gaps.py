@@ -1307,6 +1307,10 @@ CHOSEN = {
     "pickled": (lambda d: pickle.loads(pickle.dumps(d[2:])), [2, 3, 4]),
     "batched": (lambda d: d._minibatches(batch_size=2)[1], [2, 3]),
     "loaded": (lambda d: next(iter(d._loader(batch_size=3))), [0, 1, 2]),
+    "function": (lambda d: dv.View(lambda n: d[n], _length=5)._probe(), [0, 1, 2, 3, 4]),
+    "frozen function": (lambda d: CHOSEN["function"][0](d)._freeze(), [0, 1, 2, 3, 4]),
+    "stream": (lambda d: dv.View(lambda: (d[n] for n in range(5)))[:5]._probe(), [0, 1, 2, 3, 4]),
+    "frozen samples": (lambda d: CHOSEN["function"][0]([one._freeze() for one in d]), [*range(5)]),
 }
 
 
@@ -1319,6 +1323,21 @@ def test_lists_that_are_missing_in_lists_stay_with_their_rows(way):
         assert found[name].to_pylist() == [values[row] for row in rows], name
 
 
+def test_a_sample_in_memory_knows_which_values_of_a_list_are_missing():
+    d = dv.View(pa.table({"x": pa.array([[None, 2], None, [3]])}))
+    for sample in (d[0]._freeze(), pickle.loads(pickle.dumps(d[0]))):
+        assert sample.x._isna()().tolist() == [True, False] and not sample.x_mask()
+        assert sample.x._sum()() == 2
+
+
+def test_samples_of_a_function_are_frozen_with_all_their_gaps():
+    table = pa.table({"x": pa.array([[None, 2], [], [3]]), "n": pa.array([1, None, 3])})
+    d = dv.View(table)
+    made = dv.View(lambda number: d[number], _length=3)._probe()._freeze()
+    assert pa.table(made).to_pydict() == table.to_pydict()
+    assert made.n._isna()().tolist() == [False, True, False]
+
+
 @pytest.mark.clients
 def test_frames_keep_the_values_beside_a_gap_in_a_list():
     import polars
@@ -1329,3 +1348,14 @@ def test_frames_keep_the_values_beside_a_gap_in_a_list():
         frame = whole._to_pandas()
         assert pa.Table.from_pandas(frame, preserve_index=False).to_pydict() == WITHIN
         assert frame.flat[1].dtype == np.int64 and frame.flat[0].tolist() == [1, None]
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("value", [1, 1.5, "a", True])
+def test_lists_that_lack_a_list_are_missing_in_frames_as_in_tables(value):
+    import polars
+
+    table = pa.table({"x": pa.array([[[value], None], [[value]], None, [None], []])})
+    for d in (dv.View(table), dv.View(polars.from_arrow(table))):
+        assert d.x_mask().tolist() == [False, True, False, False, True]
+        assert pa.table(d).to_pydict() == table.to_pydict() and len(d._dropna()) == 2

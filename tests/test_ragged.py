@@ -2144,3 +2144,8 @@ def test_a_frozen_record_of_ragged_rows_is_a_copy_of_them():
     assert (frozen == d[[5, 0, 5]]) and frozen._meta == d._meta and len(frozen) == 3
     with pytest.raises(ValueError, match="read-only"):
         frozen.x[0] = 1
+
+
+def test_fields_without_values_keep_their_rows_beside_ragged_ones():
+    d = dv.View(lambda n: {"x": [1] * n, "none": []}, _length=3)._probe()._freeze()
+    assert d.none._shape() == (3, 0) and d._shape() == (3,)

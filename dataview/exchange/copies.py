@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -111,9 +111,20 @@ def _frozen(node: Node, writable: bool) -> Node:
     order = below([node], Node.attached)
     copies = _copies_of([part for part in order if not isinstance(part, Record)], writable)
 
+    def finer(sample: Record, old: Record) -> Fields:
+        """Return the columns of a sample, which know if only some of their values are missing."""
+        fields = sample.fields
+        for name, column in fields.named.items() if not sample.rank else ():
+            lacks = isinstance(column, Attached) and field(old, name).has_gaps
+            present = least_present(field(old, name)) if lacks else None
+            if isinstance(column, Attached) and present is not None and present.shape:
+                there = stored(ArraySource(np.array(evaluate(present))), writable)
+                fields = fields.with_field(name, column.of(with_mask(column.node, there)))
+        return fields
+
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
-            return part.replaced(fields=knowing(part.fields))
+            return part.replaced(fields=knowing(finer(part, cast(Record, old))))
         copy = copies[id(old)]
         is_whole = isinstance(old, Ragged) or (copy.dtype is not None and copy.dtype.names)
         return copy if is_whole else copy.replaced(fields=part.fields)

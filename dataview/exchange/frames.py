@@ -306,11 +306,13 @@ def _lists(series: Any) -> Column:
     inner = _inside(series.filter(lengths > 0))
     layout = layout_of(lengths=lengths.to_numpy())
     within = inner.whole()
+    tells = may_be_missing(known_dtype(inner.node))
     if isinstance(within, Ragged) and inner.present is not None:
         within = Ragged(within.values, within.layout.lacking(evaluate(inner.present)))
+        tells = False  # an empty list may be a missing one, whatever is in others
     node = laid_out(within, layout, exactly=True)
     missing = series.is_null().to_numpy()
-    if inner.present is not None and not may_be_missing(known_dtype(inner.node)):
+    if inner.present is not None and not tells:
         lacking = np.concatenate([[0], np.cumsum(~evaluate(inner.present))])
         missing = missing | (np.diff(lacking[layout.offsets]) > 0)
     return _with_gaps(series.name, node, missing)

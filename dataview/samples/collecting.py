@@ -29,7 +29,14 @@ from dataview.samples.in_order import block_of
 from dataview.samples.metadata import noted_as
 from dataview.samples.numbered import RaggedSamples, made_sample
 from dataview.samples.once import of_one_call
-from dataview.samples.ragged import AnyLength, fitted, is_unlike, levels_of, without_data
+from dataview.samples.ragged import (
+    AnyLength,
+    fitted,
+    in_rows,
+    is_unlike,
+    levels_of,
+    without_data,
+)
 from dataview.samples.streams import Stream, arriving, samples_of
 from dataview.sources import ArraySource, made_so_far
 
@@ -83,7 +90,9 @@ def with_lengths(node: Node) -> Node:
     made = {name: part for name, part in parts.items() if _is_made(part)}
     whole = record(made, node.rank)
     found = members(cast(Record, _collected(whole, _like(whole))))
-    return record({n: found[n].node if n in made else part for n, part in parts.items()}, node.rank)
+    parts = {n: found[n].node if n in made else part for n, part in parts.items()}
+    rows = record(parts, node.rank)
+    return rows.replaced(fields=knowing(rows.fields), meta=node.meta)
 
 
 def longest(node: Node) -> np.ndarray:
@@ -128,12 +137,13 @@ def _is_made(node: Node) -> bool:
 def _like(node: Node) -> Node:
     """Return what is known of a sample of a node, as a node without data."""
     if isinstance(node, Record):
-        return record({name: _like(part.node) for name, part in members(node).items()}, 0)
+        parts = {name: _like(part.node) for name, part in members(node).items()}
+        return record(parts, 0).replaced(meta=node.meta)
     if isinstance(node, RaggedSamples):
-        return node.like
+        return node.like if node.like.meta is node.meta else node.like.replaced(meta=node.meta)
     if node.shape is None or node.dtype is None:
         return node
-    return without_data(node.shape[1:], node.dtype)
+    return without_data(node.shape[1:], node.dtype).replaced(meta=node.meta)
 
 
 def _collected(node: Node, like: Node) -> Node:
@@ -230,8 +240,10 @@ class _Column:
 
     def _array(self) -> np.ndarray:
         shape, dtype = (self.count, *known_shape(self.like)), known_dtype(self.like)
-        if dtype.hasobject or not size_of(shape) * dtype.itemsize:
+        if dtype.hasobject:
             return np.concatenate([np.empty((0, *shape[1:]), dtype), *self.objects], dtype=dtype)
+        if not size_of(shape) * dtype.itemsize:  # an empty file cannot be mapped
+            return np.empty(shape, dtype)
         self.file.flush()
         return np.asarray(np.memmap(self.file, dtype, "r", 0, shape))
 
@@ -255,29 +267,18 @@ class _RaggedColumn:
         like, first = self.likes[0], self.count
         samples = [made_sample(at_path(row.sample(), self.values.path)) for row in rows]
         found = [fitted(s, like, f"sample {first + n}{self.named}") for n, s in enumerate(samples)]
-        rows_of_field: Node = like.rows_of(found)
-        for lengths in self.lengths:
-            assert isinstance(rows_of_field, Ragged)
-            lengths.append(rows_of_field.layout.lengths())
-            rows_of_field = rows_of_field.values
-        flat = [self._flat(*pair) for pair in zip(samples, found, strict=True)]
-        if self.masks or any(values.has_gaps for values in flat):
-            rest = self.likes[-1].rest
-            none = [] if self.masks else [np.ones((self.values.count, *rest), bool)]
-            self.masks += none + [evaluate(present_or_all(one)).reshape(-1, *rest) for one in flat]
-        self.values.add_block(evaluate(rows_of_field))
-        self.count += len(samples)
-
-    def _flat(self, sample: Node, found: np.ndarray) -> Node:
-        """Return the values of a sample, and note which lists there are of those it is made of."""
-        values = sample.relaid() if isinstance(sample, Ragged) else sample
-        if self.there and values is sample:
-            values = self.likes[0].rows_of([found]).values
-        for there in self.there:
+        values: Node = in_rows(samples, found, like)
+        for depth, lengths in enumerate(self.lengths):
             assert isinstance(values, Ragged)
-            there.append(values.layout.there())
+            lengths.append(values.layout.lengths())
+            if depth:
+                self.there[depth - 1].append(values.layout.there())
             values = values.values
-        return values
+        if self.masks or values.has_gaps:
+            none = [] if self.masks else [np.ones((self.values.count, *self.likes[-1].rest), bool)]
+            self.masks += [*none, evaluate(present_or_all(values))]
+        self.values.add_block(evaluate(values))
+        self.count += len(samples)
 
     @property
     def nbytes(self) -> int:

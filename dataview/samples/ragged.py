@@ -9,14 +9,13 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import error_at
-from dataview.index import parse
-from dataview.index.flat import is_of_arrays, layout_of, shaped
+from dataview.index.flat import is_of_arrays, layout_of, packed, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.gaps import masked_alike, present_in, present_or_all, with_mask
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.ragged import Ragged
+from dataview.plan.ragged import Ragged, as_ragged, ragged_of
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds
 
@@ -190,22 +189,47 @@ def fitted(sample: Node, like: AnyLength, where: str) -> np.ndarray:
 
 def fitted_node(sample: Node, like: AnyLength, where: str) -> Node:
     """Return a sample as it stands among the others, with its gaps and metadata, or raise."""
-    if isinstance(sample, Ragged) and like.row is not None:
-        rows = [sample.part(parse(number, (sample.count,))) for number in range(sample.count)]
-        return rows_of(rows, like.row, f"{where}, row").replaced(meta=sample.meta)
-    values = stored(ArraySource(fitted(sample, like, where)), False).replaced(meta=sample.meta)
+    found = fitted(sample, like, where)
+    if like.row is not None:
+        return in_rows([sample], [found], like).values.replaced(meta=sample.meta)
+    values = stored(ArraySource(found), False).replaced(meta=sample.meta)
     present = present_in(sample)
     return values if present is None else with_mask(values, present)
 
 
 def rows_of(samples: Sequence[Node], like: AnyLength, where: str) -> Ragged:
     """Return samples as ragged rows that know what these lack, or raise if one does not fit."""
-    rows = like.rows_of([fitted(one, like, f"{where} {n}") for n, one in enumerate(samples)])
-    if not any(one.has_gaps for one in samples):
-        return rows
-    there = [evaluate(present_or_all(one)).reshape(-1, *like.rest) for one in samples]
-    mask = stored(ArraySource(np.concatenate(there)), False)
-    return Ragged(with_mask(rows.values, mask), rows.layout)
+    found = [fitted(one, like, f"{where} {n}") for n, one in enumerate(samples)]
+    return in_rows(samples, found, like)
+
+
+def in_rows(samples: Sequence[Node], found: Sequence[np.ndarray], like: AnyLength) -> Ragged:
+    """Return samples, whose data were fitted, as ragged rows that know what these lack."""
+    rows = like.rows_of(found)
+    return Ragged(_lacking(rows.values, samples), rows.layout)
+
+
+def _lacking(values: Node, lines: Sequence[Node]) -> Node:
+    """Return values such that they lack what those do that they are, one after the other."""
+    lines = [line for line in lines if line.count != 0]  # an empty one may have fewer axes
+    if isinstance(values, Ragged):
+        lists = [_as_lists(line, len(values.layout.axes)) for line in lines]
+        there = np.concatenate([np.empty(0, bool), *(one.layout.there() for one in lists)])
+        inner = _lacking(values.values, [one.values for one in lists])
+        return Ragged(inner, values.layout.lacking(there))
+    if not any(line.has_gaps for line in lines):
+        return values
+    own = [evaluate(present_or_all(line)).reshape(-1, *known_shape(values)[1:]) for line in lines]
+    return with_mask(values, stored(ArraySource(np.concatenate(own)), False))
+
+
+def _as_lists(rows: Node, axes: int) -> Ragged:
+    """Return rows that lay out so many axes: ragged ones, those of an array, or arrays of one."""
+    if isinstance(rows, Ragged):
+        return rows.relaid()
+    if rows.dtype != object or len(known_shape(rows)) > 1:
+        return as_ragged(rows, axes)
+    return ragged_of(*packed(list(evaluate(rows))))
 
 
 def sample_like(sample: Node, like: Node, where: str) -> Node:
