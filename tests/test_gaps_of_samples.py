@@ -374,3 +374,13 @@ def test_samples_that_torch_takes_tell_of_gaps():
     with pytest.warns(RuntimeWarning, match="a sample knows no gaps"):
         assert d.age.__getitems__([1, 2]) == [0, 50]
     assert d.__getitems__([1])[0]["age_mask"] == False  # noqa: E712
+
+
+@pytest.mark.parametrize("pad", [-1, 0.5, dv.Pad(-1, length=True)])
+def test_masks_are_masks_in_batches_that_are_filled_up(pad):
+    rows = pa.array([[1, 2], [None, 3]], pa.list_(pa.int64(), 2))
+    d = dv.View(pa.table({"w": rows, "inside": pa.StructArray.from_arrays([rows], ["w"])}))
+    batch = next(d._loader(2, pad=pad))
+    for one in (batch, batch.inside):
+        assert one.w_mask().dtype == bool
+        assert one.w._isna()().tolist() == [[False, False], [True, False]]

@@ -225,7 +225,7 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
         parts = [sample[name] for sample in samples]
         padding = paddings(name)
         if name in masks and _is_filled(paddings(masks[name].meta[MASK_OF])):
-            padding = _padding_of_mask(paddings(masks[name].meta[MASK_OF]))
+            padding = padding_of_mask(paddings(masks[name].meta[MASK_OF]))
         found = _batch(parts, padding, place.inside(str(name)))
         parts_of = found._asdict() if isinstance(found, PaddedArray) else {"data": found}
         batch[name] = parts_of.pop("data")
@@ -252,7 +252,7 @@ def _is_ragged(pad: Any) -> bool:
     return isinstance(pad, str) and pad == RAGGED
 
 
-def _padding_of_mask(pad: Any) -> Any:
+def padding_of_mask(pad: Any) -> Any:
     """Return how a mask is filled up beside its column: nothing is where the padding is."""
     column = pad if isinstance(pad, Pad) else Pad(pad)
     return replace(column, value=False, length=False, mask=False)

@@ -9,10 +9,10 @@ import numpy as np
 
 from dataview.compute import copied_rows, evaluate, rows_of
 from dataview.exchange import freeze
-from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, PaddedArray
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, PaddedArray, padding_of_mask
 from dataview.plan.build import field
 from dataview.plan.concat import concat
-from dataview.plan.gaps import lacking, present_in
+from dataview.plan.gaps import MASK_OF, lacking, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -57,7 +57,7 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
     found: dict[str, Pad] = {}
     for name, part in parts.items():
         own = pads[name]
-        if own is None or (isinstance(own, str) and own == RAGGED):
+        if own is None or _is_ragged(own):
             continue
         own = own if isinstance(own, Pad) else Pad(own)
         if not isinstance(part, Ragged):
@@ -122,13 +122,28 @@ def with_ragged(pad: Any, parts: Mapping[str, Node], sample: Any, is_changed: bo
     What a transform made of them is ragged only if it differs in shape: it may be a crop.
     """
     if not (pad is None or isinstance(pad, Mapping)):
-        return pad
+        stays = is_changed or not isinstance(sample, Mapping)
+        return pad if stays or _is_ragged(pad) else _but_of_masks(pad, parts)
     found = _own_padding(parts, is_changed)
     if not found:
         return pad
     if not isinstance(sample, Mapping):
         return next(iter(found.values())) if pad is None else pad
     return {**{name: own for name, own in found.items() if name in sample}, **(pad or {})} or None
+
+
+def _is_ragged(pad: Any) -> bool:
+    return isinstance(pad, str) and pad == RAGGED
+
+
+def _but_of_masks(pad: Any, parts: Mapping[str, Node]) -> Any:
+    """Return the padding of all fields, by name where masks are among them: these stay so."""
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        inside = {n: field(part, n) for n in part.fields} if isinstance(part, Record) else {}
+        is_mask = part.meta.get(MASK_OF)
+        found[name] = padding_of_mask(pad) if is_mask else _but_of_masks(pad, inside)
+    return found if any(own is not pad for own in found.values()) else pad
 
 
 def _own_padding(parts: Mapping[str, Node], is_changed: bool) -> dict[str, Any]:
