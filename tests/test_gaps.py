@@ -1330,6 +1330,16 @@ def test_a_sample_in_memory_knows_which_values_of_a_list_are_missing():
         assert sample.x._sum()() == 2
 
 
+def test_a_row_by_itself_hands_on_which_of_its_lists_are_missing():
+    row = [[1, None], None, []]
+    x = dv.View(pa.table({"x": pa.array([row, [[2]]])})).x
+    for one in (x[0], x[0]._freeze()):
+        assert pa.array(one).to_pylist() == row and pa.array(one[::-1]).to_pylist() == row[::-1]
+        assert pa.chunked_array(one).to_pylist() == row
+    first, second, third = x[0]._to_pandas()
+    assert first.tolist() == [1, None] and second is None and third.tolist() == []
+
+
 def test_samples_of_a_function_are_frozen_with_all_their_gaps():
     table = pa.table({"x": pa.array([[None, 2], [], [3]]), "n": pa.array([1, None, 3])})
     d = dv.View(table)

@@ -31,7 +31,7 @@ def arrow_array(node: Node, kind: Any) -> Any:
     """Return a node's data as an Arrow array, that of a record as structs."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     node = with_lengths(node)
-    known = node.has_gaps and not isinstance(node, Ragged)
+    known = not node.fields.named if isinstance(node, Ragged) else node.has_gaps
     found = _column(gapped(node, _own) if known else as_columns(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
 
@@ -73,7 +73,8 @@ def _tabular(node: Node) -> tuple[Node, Callable[[Node], dict[str, Any]] | None]
 
 
 def _lone_column(node: Node, pyarrow: Any) -> Any:
-    return _column(node if isinstance(node, Ragged) else gapped(node, _own).in_rows(), pyarrow)
+    found = gapped(node, _own)
+    return _column(found if isinstance(node, Ragged) else found.in_rows(), pyarrow)
 
 
 def _own(node: Node, memo: Memo) -> Any:

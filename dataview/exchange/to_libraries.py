@@ -102,6 +102,8 @@ class Gapped(NamedTuple):
 def gapped(node: Node, convert: Callable[[Node, Memo], Any]) -> Gapped:
     """Return the data of one array, and where there are any if it knows its gaps."""
     memo: Memo = {}
+    if isinstance(node, Ragged):  # a row of lists, which may lack some of these
+        return Gapped(convert(node, memo), node.chosen()[1].present)
     present = present_in(node)
     return Gapped(convert(node, memo), None if present is None else own(present, memo))
 
