@@ -2149,3 +2149,15 @@ def test_a_frozen_record_of_ragged_rows_is_a_copy_of_them():
 def test_fields_without_values_keep_their_rows_beside_ragged_ones():
     d = dv.View(lambda n: {"x": [1] * n, "none": []}, _length=3)._probe()._freeze()
     assert d.none._shape() == (3, 0) and d._shape() == (3,)
+
+
+@pytest.mark.parametrize("texts", [[[["a"], []], [["b", "c"]]], [[[]], [[], ["a"]], []]])
+def test_samples_of_lists_of_texts_may_have_empty_lists(texts):
+    samples = [
+        dv.ragged(np.array([*itertools.chain(*one)], object), lengths=[*map(len, one)])
+        for one in texts
+    ]
+    d = dv.View(lambda number: {"x": samples[number]}, _length=len(texts))._probe()
+    assert d.x._shape() == (len(texts), None, None)
+    for rows in (d, d._freeze(), next(d._loader(len(texts)))):
+        assert [[text.tolist() for text in row] for row in rows.x()] == texts

@@ -142,7 +142,8 @@ def _any_length(samples: Sequence[Node]) -> AnyLength | None:
 def _of_rows(samples: Sequence[np.ndarray]) -> AnyLength:
     """Return what is known of samples of which one has rows that differ in length."""
     rows = [np.asarray(row) for sample in samples for row in sample]
-    if any(map(is_of_arrays, rows)):
+    full = [row for row in rows if row.size] or rows  # an empty list may be one of texts
+    if any(map(is_of_arrays, full)):
         row = _of_rows(rows)
     else:
         shapes = [(row.shape, row.dtype) for row in rows] or [((0,), np.dtype(float))]
