@@ -875,7 +875,9 @@ def test_a_lack_of_memory_is_told_as_such_and_names_the_array(tmp_path, monkeypa
         raise MemoryError("no room")
 
     monkeypatch.setattr(zarr.Array, "__getitem__", no_room)
-    with pytest.raises(MemoryError, match=r"three\.zarr/x"):
+    with sizes.set(block_bytes=100), pytest.raises(MemoryError, match=r"three\.zarr/x"):
+        d.x()
+    with pytest.raises(ValueError, match=r"three\.zarr/x .*320 bytes.*broken, or hardly any"):
         d.x()
 
 

@@ -1336,6 +1336,11 @@ def test_a_row_by_itself_hands_on_which_of_its_lists_are_missing():
     for one in (x[0], x[0]._freeze()):
         assert pa.array(one).to_pylist() == row and pa.array(one[::-1]).to_pylist() == row[::-1]
         assert pa.chunked_array(one).to_pylist() == row
+
+
+@pytest.mark.clients
+def test_a_row_by_itself_is_a_series_that_lacks_its_lists():
+    x = dv.View(pa.table({"x": pa.array([[[1, None], None, []], [[2]]])})).x
     first, second, third = x[0]._to_pandas()
     assert first.tolist() == [1, None] and second is None and third.tolist() == []
 

@@ -184,8 +184,8 @@ class ZarrSource(ArrayLike):
             if needed > sizes.block_bytes:
                 raise
             raise ValueError(
-                f"{self.title} cannot be {done}: all of it takes {needed} bytes, and more than "
-                "there is memory is asked for; a chunk is broken"
+                f"{self.title} cannot be {done}: all of it takes {needed} bytes, but unpacking it "
+                "asked for more memory than there is; a chunk is broken, or hardly any is left"
             ) from error
         except Exception as error:
             raise ValueError(
