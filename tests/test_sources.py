@@ -22,6 +22,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
+from counting import Counting
 from dataview.formats import FORMATS, Format
 from dataview.formats.writers.arrays import Writer
 from dataview.index import gather, identity
@@ -334,6 +335,9 @@ def test_layouts(name, new):
     ]:
         assert_same(view._reshape(12, 2)[key](), flat[key])
         assert_same((view._reshape(12, 2) * 2)[key](), flat[key] * 2)
+    for key in [[7, 0, 7, -1], [[3], [10]], np.s_[[5, 2], ::-1], np.s_[[5, 2, 4], [1, 0, 1]]]:
+        assert_same(view._reshape(12, 2)[key](), flat[key])
+        assert_same((view._reshape(12, 2) * 2)[key](), flat[key] * 2)
     assert_same(view[1:]._reshape(5, 4)[1:4](), array[1:].reshape(5, 4)[1:4])
     windows = (view * 2)._reshape(12, 2)._windows(3)[2:6]
     assert_same(windows(), np.stack([flat[n : n + 3] * 2 for n in range(2, 6)]))
@@ -346,6 +350,22 @@ def test_layouts(name, new):
             found[0] = -1
         assert_same(found[1:], rest)
     assert_same(dv.concat(view, view[::-1])[4:8](), np.concatenate([array, array[::-1]])[4:8])
+
+
+@pytest.mark.parametrize(
+    ("key", "needed"),
+    [
+        (np.s_[:2, :2], {0, 10}),
+        (np.s_[::2, 0], {0, 20}),
+        (np.s_[[2, 0], 3], {21, 1}),
+        (1, {*range(10, 20)}),
+    ],
+)
+def test_a_function_is_called_for_no_row_that_a_part_of_its_reshaped_rows_lacks(key, needed):
+    made = Counting(lambda number: np.arange(2) + 2 * number)
+    view = made.probed(30)._reshape(3, 20)
+    assert_same(view[key](), np.arange(60).reshape(3, 20)[key])
+    assert set(made.asked) == needed
 
 
 @every_store

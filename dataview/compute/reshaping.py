@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from dataview.compute.scattered import is_made_by_rows
 from dataview.index import (
     Affine,
+    Array,
     Constant,
     Index,
     axes_of,
@@ -14,6 +17,7 @@ from dataview.index import (
     extend,
     extent,
     leading,
+    positions,
     rows_index,
     shifted,
     whole_axes,
@@ -21,7 +25,7 @@ from dataview.index import (
 from dataview.plan.kinds import Reshaped, known_shape, size_of
 from dataview.plan.node import Shape
 
-TIMES, SPARE = 4, 4096
+TIMES, SPARE = 4, 1 << 16
 """A run of rows is read whole where that is at most so many times as much, or so many elements."""
 
 
@@ -45,8 +49,8 @@ def read_below(node: Reshaped, index: Index) -> tuple[Index | None, Around | Non
     if _takes_all(index, shape):
         # Read in their order, as before a transpose, nobody needs to say where each of them lies.
         return None, Around(0, shape, index)
-    near = _rows_around(node, index)
-    return (compose(node.index, index), None) if near is None else near
+    near = _rows_around(node, index) or _rows_by_number(node, index)
+    return near or (compose(node.index, index), None)
 
 
 def _whole_rows(node: Reshaped, index: Index) -> Index | None:
@@ -73,16 +77,44 @@ def _rows_around(node: Reshaped, index: Index) -> tuple[Index, Around] | None:
     rows = index.maps[0] if shape and own and 0 not in index.shape else None
     if not isinstance(rows, Affine | Constant):
         return None
-    steps = rows.strides if isinstance(rows, Affine) else ()
-    if any(abs(stride) > 1 for _, stride in steps) and is_made_by_rows(node.node):
-        return None  # rows between would be made for nothing
     ends = extent(rows, index.shape)
     assert ends is not None  # of what is not empty
     low, count = ends[0], ends[1] + 1 - ends[0]
     width, length = size_of(own[1:]), size_of(shape[1:])
+    if size_of(index.shape) < count * length and is_made_by_rows(node.node):
+        return None  # others would be made for nothing
     first, last = low * length // width, -(-(low + count) * length // width)
     if (last - first) * width > max(TIMES * size_of(index.shape), SPARE):
         return None
     within = Index(index.shape, (shifted(rows, low), *index.maps[1:]))
     around = Around(low * length - first * width, (count, *shape[1:]), within)
     return rows_index(own, range(first, last)), around
+
+
+def _rows_by_number(node: Reshaped, index: Index) -> tuple[Index, Around] | None:
+    """Return the rows below that have rows of a part: a few for each, or one for a few; else None.
+
+    They are read whole, so the part needs no small share of each.
+    """
+    own, shape = known_shape(node.node), known_shape(node)
+    if not (shape and own) or 0 in index.shape or isinstance(index.maps[0], Constant):
+        return None
+    axes = sorted(axes_of(index.maps[0]))
+    rows = positions(index.maps[0], index.shape).reshape([index.shape[axis] for axis in axes])
+    width, length, count = size_of(own[1:]), size_of(shape[1:]), rows.size
+    lines, each = np.arange(count).reshape(rows.shape), 1
+    if not length % width:
+        of_each = np.arange(length // width)
+        below = np.add.outer(rows * (length // width), of_each)
+    elif not width % length:
+        each = width // length
+        below, place = np.divmod(rows, each)
+        lines = lines * each + place
+    else:
+        return None
+    if below.size * width > max(TIMES * size_of(index.shape), SPARE):
+        return None
+    if size_of(index.shape) < count * length and length > width and is_made_by_rows(node.node):
+        return None
+    within = Index(index.shape, (Array(lines, tuple(axes)), *index.maps[1:]))
+    return rows_index(own, below.reshape(-1)), Around(0, (count * each, *shape[1:]), within)

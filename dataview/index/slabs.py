@@ -117,12 +117,19 @@ def even_steps(map_: Map, shape: Sequence[int]) -> tuple[int, int]:
     return max(1, abs(int(steps[0]))) if (steps == steps[0]).all() else 1, count
 
 
-def near_steps(gap: int, chunks: Chunks | None, axis: int) -> int:
+def near_steps(gap: int, chunks: Chunks | None, axis: int, map_: Map) -> int:
     """Return how far apart places may be of which those between are read, for a gap that may be.
 
-    Where there are chunks, hardly one lies between two such places.
+    Where there are chunks, at most every other one lies between two such places.
     """
-    return gap if chunks is None else min(gap, chunks.lengths[axis] // 2)
+    if chunks is None:
+        return gap
+    length = chunks.lengths[axis]
+    if isinstance(map_, Array) and map_.values.ndim == 1 and map_.values.size:
+        met = map_.values // length
+        if int(met.max() - met.min()) < 2 * (1 + np.count_nonzero(np.diff(met))):
+            return gap
+    return min(gap, length // 2)
 
 
 class Piece(NamedTuple):
@@ -194,7 +201,7 @@ def _near(
     axes: list[Sequence[Piece]] = []
     elements, inner = math.prod(box.shape), 1
     for axis, map_ in reversed([*enumerate(box.maps)]):
-        gap = near_steps(near // inner, chunks, axis)
+        gap = near_steps(near // inner, chunks, axis, map_)
         most = room if chunks is None else min(room, SLAB_BYTES // chunks.itemsize)
         even, uneven = (max(times, min(gap, limit // elements)) for limit in (room, most))
         pieces = _pieces(map_, box.shape, even, uneven)

@@ -130,7 +130,7 @@ class ArrayLike(Source):
         times, inner = 1, 1
         for axis, map_ in reversed([*enumerate(index.maps)]):
             step, count = even_steps(map_, index.shape)
-            if step <= max(self.span_times, near_steps(near // inner, self.chunks, axis)):
+            if step <= max(self.span_times, near_steps(near // inner, self.chunks, axis, map_)):
                 times *= step
                 inner *= step
             inner *= count
