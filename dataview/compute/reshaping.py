@@ -101,20 +101,28 @@ def _rows_by_number(node: Reshaped, index: Index) -> tuple[Index, Around] | None
         return None
     axes = sorted(axes_of(index.maps[0]))
     rows = positions(index.maps[0], index.shape).reshape([index.shape[axis] for axis in axes])
-    width, length, count = size_of(own[1:]), size_of(shape[1:]), rows.size
-    lines, each = np.arange(count).reshape(rows.shape), 1
+    width, length = size_of(own[1:]), size_of(shape[1:])
     if not length % width:
-        of_each = np.arange(length // width)
-        below = np.add.outer(rows * (length // width), of_each)
+        each, parts = 1, length // width
+        found, lines = _each_once(rows)
+        below = np.add.outer(found * parts, np.arange(parts)).reshape(-1)
     elif not width % length:
-        each = width // length
-        below, place = np.divmod(rows, each)
-        lines = lines * each + place
+        each, parts = width // length, 1
+        quotients, places = np.divmod(rows, each)
+        below, lines = _each_once(quotients)
+        lines = lines * each + places
     else:
         return None
     if below.size * width > max(TIMES * size_of(index.shape), SPARE):
         return None
-    if size_of(index.shape) < count * length and length > width and is_made_by_rows(node.node):
+    is_part = size_of(index.shape) < rows.size * length
+    if is_part and length > width and is_made_by_rows(node.node):
         return None
     within = Index(index.shape, (Array(lines, tuple(axes)), *index.maps[1:]))
-    return rows_index(own, below.reshape(-1)), Around(0, (count * each, *shape[1:]), within)
+    return rows_index(own, below), Around(0, (below.size // parts * each, *shape[1:]), within)
+
+
+def _each_once(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers, ascending, and where among these each is: a chain of plans reads no more."""
+    found, places = np.unique(numbers, return_inverse=True)
+    return found, places.reshape(numbers.shape)
