@@ -525,6 +525,25 @@ def test_only_the_rows_that_are_needed_are_read(tmp_path, monkeypatch):
     assert [range(7)[key] for key in asked] == [range(2, 3)]
 
 
+def asked_of_hdf5(monkeypatch):
+    """Note the keys that HDF5 is asked for, and the bytes of what it returns."""
+    asked, real = [], h5py.Dataset.__getitem__
+
+    def read(self, key):
+        found = real(self, key)
+        asked.append((key if isinstance(key, tuple) else (key,), found.nbytes))
+        return found
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", read)
+    return asked
+
+
+def has_steps(asked):
+    """Whether HDF5 has to look for places by themselves."""
+    parts = [part for key, _ in asked for part in key if isinstance(part, slice)]
+    return any(part.step not in (None, 1) for part in parts)
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -537,15 +556,9 @@ def test_columns_near_each_other_are_asked_for_at_once(tmp_path, key, monkeypatc
     x = np.random.default_rng(0).normal(size=(100, 64))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=x, chunks=(50, 32))
-    d, asked = dv.open(tmp_path / "a.h5"), []
-    real = h5py.Dataset.__getitem__
-    monkeypatch.setattr(
-        h5py.Dataset, "__getitem__", lambda self, key: asked.append(key) or real(self, key)
-    )
+    d, asked = dv.open(tmp_path / "a.h5"), asked_of_hdf5(monkeypatch)
     assert np.array_equal(d.x[key](), x[key])
-    assert len(asked) == 1
-    # HDF5 looks for each place of a slice with a step by itself
-    assert all(part.step in (None, 1) for part in asked[0] if isinstance(part, slice))
+    assert len(asked) == 1 and not has_steps(asked)
 
 
 @pytest.mark.parametrize(
@@ -555,20 +568,12 @@ def test_steps_are_read_in_blocks_with_what_lies_between(tmp_path, key, monkeypa
     x = np.random.default_rng(0).normal(size=(900, 64))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=x, chunks=(20, 32))
-    d, asked = dv.open(tmp_path / "a.h5"), []
-    real = h5py.Dataset.__getitem__
-
-    def read(self, key):
-        found = real(self, key)
-        asked.append((key if isinstance(key, tuple) else (key,), found.nbytes))
-        return found
-
-    monkeypatch.setattr(h5py.Dataset, "__getitem__", read)
+    d, asked = dv.open(tmp_path / "a.h5"), asked_of_hdf5(monkeypatch)
     with sizes.set(file_bytes=1 << 15):
         assert np.array_equal(d.x[key](), x[key])
     assert len(asked) > 1 and max(size for _, size in asked) <= 1 << 15
     assert sum(size for _, size in asked) <= x.nbytes  # no chunk is read twice
-    assert all(part.step in (None, 1) for key, _ in asked for part in key)
+    assert not has_steps(asked)
 
 
 def test_no_rows_and_rows_that_were_never_written(tmp_path):

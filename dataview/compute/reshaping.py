@@ -92,9 +92,9 @@ def _rows_around(node: Reshaped, index: Index) -> tuple[Index, Around] | None:
 
 
 def _rows_by_number(node: Reshaped, index: Index) -> tuple[Index, Around] | None:
-    """Return the rows below that have rows of a part: a few for each, or one for a few; else None.
+    """Return the rows below that have the rows of a part, where these lie evenly; else None.
 
-    They are read whole, so the part needs no small share of each.
+    Each of them is read once, and whole: None, too, if the part has only a small share of them.
     """
     own, shape = known_shape(node.node), known_shape(node)
     if not (shape and own) or 0 in index.shape or isinstance(index.maps[0], Constant):
@@ -123,6 +123,6 @@ def _rows_by_number(node: Reshaped, index: Index) -> tuple[Index, Around] | None
 
 
 def _each_once(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers, ascending, and where among these each is: a chain of plans reads no more."""
+    """Return distinct numbers, ascending, and where among these each of the given ones is."""
     found, places = np.unique(numbers, return_inverse=True)
     return found, places.reshape(numbers.shape)

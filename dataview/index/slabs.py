@@ -120,7 +120,7 @@ def even_steps(map_: Map, shape: Sequence[int]) -> tuple[int, int]:
 def near_steps(gap: int, chunks: Chunks | None, axis: int, map_: Map) -> int:
     """Return how far apart places may be of which those between are read, for a gap that may be.
 
-    Where there are chunks, at most every other one lies between two such places.
+    Of the chunks that are read, at most about every other one has none of the places.
     """
     if chunks is None:
         return gap
@@ -168,7 +168,7 @@ def slabs(
     Many positions in the same `chunks` are picked from slices of these, and so are all along a
     further axis: a piece for each run would read the chunks again.
     """
-    axes, elements = _near(box, times, room, chunks, near)
+    axes, elements = _pieces_near(box, times, room, chunks, near)
     longest = max(range(len(axes)), key=lambda axis: len(axes[axis]), default=0)
     for axis, map_ in enumerate(box.maps):
         if not isinstance(map_, Array) or len(axes[axis]) == 1:
@@ -194,7 +194,7 @@ def slabs(
     return [list(pieces) for pieces in axes]
 
 
-def _near(
+def _pieces_near(
     box: Index, times: int, room: int, chunks: Chunks | None, near: int
 ) -> tuple[list[Sequence[Piece]], int]:
     """Return the pieces of each axis, those near each other in one, and how much is read."""

@@ -42,9 +42,10 @@ def read_near(file: io.FileIO, block: Block, index: Index) -> np.ndarray | None:
     """Return what an index selects among few rows as a new array; None if they are not few."""
 
     def fill(records: np.ndarray, rows: range | np.ndarray) -> bool:
-        if isinstance(rows, range):
-            read_runs(file, records, [(block.place + rows.start * block.row_bytes, records.nbytes)])
-        return isinstance(rows, range)
+        if not isinstance(rows, range):
+            return False  # each of them would be a call
+        read_runs(file, records, [(block.place + rows.start * block.row_bytes, records.nbytes)])
+        return True
 
     return read_whole(fill, block, index)
 
