@@ -768,3 +768,17 @@ def test_a_statistic_of_groups_is_of_the_data_before_a_write_whatever_was_taken(
     np.testing.assert_allclose(means.x(), first)
     np.testing.assert_allclose(means.y(), y.reshape(4, 2).mean(axis=0))
     np.testing.assert_allclose(pickle.loads(pickle.dumps(means)).x(), first)
+
+
+@pytest.mark.parametrize("bound", [1 << 12, 1 << 26])
+def test_medians_of_many_columns_of_many_groups(bound, monkeypatch):
+    """More pairs of a group and a column than a small integer counts, read once or in parts."""
+    monkeypatch.setattr(sizes, "quantile_bytes", bound)
+    draws = np.random.default_rng(8)
+    values = draws.normal(size=(300, 3, 250)).astype("f4")
+    values[:, 1:][draws.random((300, 2, 250)) < 0.1] = np.nan  # one of a group is always there
+    order = draws.permutation(900)
+    values, key = values.reshape(900, 250)[order], np.repeat(np.arange(300), 3)[order]
+    groups = dv.View(x=values, key=key)._group(by="key")
+    expected = np.stack([np.nanmedian(values[key == label], axis=0) for label in range(300)])
+    assert_same(groups._nanmedian().x(), expected)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -88,33 +86,33 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
 
 def _dtype_of(kind: str, node: Node) -> DType:
     """Return the dtype of a statistic."""
-    with _naming(kind, node):
+    try:
         return result_dtype(kind, known_dtype(node))
+    except TypeError as error:
+        _refuse(kind, node, error)
 
 
 def _quantile_dtype_of(
     node: Node, shape: Shape, axes: tuple[int, ...], options: dict[str, Any]
 ) -> DType:
     """Return the dtype of a median or of quantiles."""
-    with _naming("median" if options["method"] == MEDIAN else "quantile", node):
-        return quantile_dtype(shape, axes, known_dtype(node), options)
-
-
-@contextlib.contextmanager
-def _naming(kind: str, node: Node) -> Iterator[None]:
-    """Name the texts or dates of which NumPy has no such statistic."""
     try:
-        yield
+        return quantile_dtype(shape, axes, known_dtype(node), options)
     except TypeError as error:
-        dtype = known_dtype(node)
-        what = _WITHOUT.get(dtype.kind)
-        if what is None:
-            raise
-        name = "the view" if node.label is None else repr(node.label.names[-1])
-        more = _INSTEAD.get(dtype.kind, "") if kind in ("mean", "sum", "nanmean") else ""
-        raise TypeError(
-            f"{kind}: {name} holds {what} ({dtype}), of which there is none{more}"
-        ) from error
+        kind = "median" if options["method"] == MEDIAN else "quantile"
+        _refuse(kind, node, error)
+
+
+def _refuse(kind: str, node: Node, error: TypeError) -> NoReturn:
+    """Raise NumPy's error, or one that names the texts or dates that have no such statistic."""
+    dtype = known_dtype(node)
+    what = _WITHOUT.get(dtype.kind)
+    if what is None:
+        raise error
+    name = "the view" if node.label is None else repr(node.label.names[-1])
+    more = _INSTEAD.get(dtype.kind, "") if kind in ("mean", "sum", "nanmean") else ""
+    text = f"{kind}: {name} holds {what} ({dtype}), of which there is none{more}"
+    raise TypeError(text) from error
 
 
 _WITHOUT = {"U": "texts", "T": "texts", "S": "bytes", "M": "dates", "m": "durations"}

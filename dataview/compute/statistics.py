@@ -91,11 +91,11 @@ def _unsettled(part: Any) -> list[Any]:
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
     known: dict[Node, Node] = {}
-    table = cache(table_of)  # of thousands of columns, each is asked for once
     groups = _of_one_pass(wanted)
+    table = cache(table_of) if groups[1:] else table_of  # thousands of columns ask for it once each
     while groups:
         alike, *groups = groups
-        others = _read_together(alike, groups, table)
+        others = _read_together(alike, groups, table) if groups else []
         if others:
             _check_failed(alike, *others)
             copy_context().run(_take_together, [alike, *others], evaluate)
@@ -150,7 +150,8 @@ def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evalu
             _set_value(other, _of_ragged_rows(other, evaluate))
         return
     node = _shortened(alike[0].node, known, evaluate)
-    if 0 in alike[0].axes and all(_is_of_any_order(other) for other in alike):
+    is_of_rows = 0 in alike[0].axes and memory_of(node) is None
+    if is_of_rows and all(_is_of_any_order(other) for other in alike):
         node = in_order_of_chunks(node)
     # In a copy of the context, for the same reason as in `fused`.
     copy_context().run(_take_together, [alike], evaluate, [node])

@@ -313,8 +313,11 @@ def grid_of_rows(node: Node, step: int, index: Index | None = None) -> Grid:
     Those of an expression end where the longest chunks of its operands do.  `index` selects a part
     of the node, of which the blocks are then.
     """
+    leaves = in_chunks(node)
+    if not leaves:
+        return Grid(0, step)
     found = []
-    for leaf in in_chunks(node):
+    for leaf in leaves:
         place = place_of(leaf)
         if place is not None:
             where = place.where if index is None else compose(place.where, index)

@@ -152,7 +152,7 @@ def by_code(codes: np.ndarray, count: int) -> np.ndarray:
     >>> by_code(np.array([1, 0, -1, 1]), 2)
     array([2, 1, 0, 3])
     """
-    narrow = codes.astype(np.int16) if count < 1 << 15 else codes  # which is sorted in few passes
+    narrow = codes.astype(np.int16, copy=False) if count < 1 << 15 else codes  # in few passes
     return np.argsort(narrow, kind="stable")
 
 

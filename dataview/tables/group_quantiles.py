@@ -38,13 +38,16 @@ def group_quantiles(
     masks = {name: field(node, f"mask {name}") for name in names if f"mask {name}" in node.fields}
     row = sum(size_of(known_shape(p)[1:]) * known_dtype(p).itemsize for p in parts.values())
     most = max(1, sizes.quantile_bytes // 2 // max(1, row))
+    narrow = np.min_scalar_type(-len(found))  # of all rows that are kept, the codes are, too
     for first, stop in _batches(node, number, len(found), most):
 
         def some(rows: slice, first: int = first, stop: int = stop) -> list[np.ndarray]:
-            codes = number(rows).codes
-            there = (codes >= first) & (codes < stop)
-            columns = [read(part, rows)[there] for part in parts.values()]
-            return [codes[there] - first, *columns, *(read(m, rows)[there] for m in masks.values())]
+            codes, are_whole = number(rows)
+            columns = [read(part, rows) for part in (*parts.values(), *masks.values())]
+            if are_whole and stop - first == len(found):
+                return [codes.astype(narrow), *columns]
+            there = np.flatnonzero((codes >= first) & (codes < stop))
+            return [(codes[there] - first).astype(narrow), *(column[there] for column in columns)]
 
         pieces = zip(*run_blocks(some, blocks_of(node)), strict=True)
         codes, *columns = map(np.concatenate, pieces)
@@ -101,13 +104,16 @@ def _of(
     dtype = dtype_to_sort(columns.dtype, options["method"] == MEDIAN, there is not None)
     columns = columns.astype(dtype, copy=False)
     width = columns.shape[1]
-    groups = (codes[:, None] * width + np.arange(width)).reshape(-1)
+    groups = codes
+    if width != 1:
+        groups = (codes[:, None].astype(np.intp) * width + np.arange(width)).reshape(-1)
     flat = columns.reshape(-1)
     if there is not None or options.get("without_missing"):
         present = is_present(flat)
         if there is not None:
             present &= np.repeat(there, width)
-        flat, groups = flat[present], groups[present]
+        if not present.all():
+            flat, groups = flat[present], groups[present]
     q, method = options["q"], options["method"]
     counts = np.bincount(groups, minlength=count * width)
     if flat.dtype.hasobject:
