@@ -1379,6 +1379,115 @@ def test_a_file_that_another_process_updates_is_refused_or_waited_for(tmp_path):
     process.communicate()
 
 
+WRITES = {
+    "all": lambda d: d._write(np.zeros(d._shape())),
+    "an operator": lambda d: d.__iadd__(1.0),
+    "rows by number": lambda d: d.__setitem__([3, 700, 2999], 1.0),
+    "a run of rows": lambda d: d.__setitem__(slice(100, 300), 1.0),
+    "one number": lambda d: d.__setitem__((5, 1), 1.0),
+}
+
+
+@pytest.fixture
+def updating(tmp_path):
+    """A file that is open here, and the process that is updating it and waits midway."""
+    path = made(tmp_path)
+    d = dv.open(path, "r+")
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUNNING), str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SEARCHED},
+    )
+    assert process.stdout.readline() == b"begun\n"
+    yield path, d, process
+    process.kill()
+    process.communicate()
+
+
+def ended(process):
+    process.communicate(b"go on\n")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("sees", ["before", "after"])
+@pytest.mark.parametrize("way", WRITES)
+def test_who_had_the_file_open_may_not_write_while_another_process_updates_it(
+    way, sees, updating, monkeypatch
+):
+    """It is seen before an update, or if both began at a time by who has just said so."""
+    path, d, process = updating
+    look, looks = journals.Journals.check_free, itertools.count()
+
+    def looked(self, *args, **options):
+        if sees == "before" or next(looks) % 2:
+            look(self, *args, **options)
+
+    monkeypatch.setattr(journals, "PATIENCE", 0)
+    if way != "one number":  # which is looked for once: one call writes it
+        monkeypatch.setattr(journals.Journals, "check_free", looked)
+    with pytest.raises(
+        BlockingIOError, match=f"process {process.pid} is updating the file"
+    ) as told:
+        WRITES[way](d)
+    assert told.value.filename == str(path)
+    monkeypatch.undo()
+    ended(process)
+    values = np.arange(12000.0).reshape(3000, 4) * 2
+    assert np.load(path).tolist() == values.tolist()
+    WRITES[way](d)
+    WRITES[way](here := dv.View(values))
+    assert np.load(path).tolist() == here().tolist()
+    d._close()
+    assert [*path.parent.iterdir()] == [path]
+
+
+SUBTRACTING = """
+import sys
+import dataview as dv
+
+d = dv.open(sys.argv[1], "r+")
+d[0]()
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(10):
+    d -= 1
+"""
+
+
+def npy_of_zeros(folder):
+    np.save(folder / "x.npy", np.zeros((20000, 16), "f4"))
+    return folder / "x.npy"
+
+
+def zarr_of_zeros(folder):
+    zarr.create_array(folder / "x", shape=(20000, 16), chunks=(5000, 16), dtype="f4")[...] = 0
+    return folder / "x"
+
+
+@pytest.mark.parametrize("make", [npy_of_zeros, zarr_of_zeros])
+def test_processes_take_turns_with_updates_of_a_file(make, tmp_path):
+    path = make(tmp_path)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SUBTRACTING, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": SEARCHED},
+        )
+        for _ in range(2)
+    ]
+    assert [one.stdout.readline() for one in processes] == [b"ready\n"] * 2
+    for one in processes:
+        one.stdin.write(b"go\n")
+        one.stdin.flush()
+    for one in processes:
+        one.communicate()
+    assert [one.returncode for one in processes] == [0, 0]
+    assert np.unique(dv.open(path)()).tolist() == [-20]
+    assert [*tmp_path.iterdir()] == [path]
+
+
 @pytest.mark.parametrize("mode", ["r+", "w"])
 def test_who_waits_for_a_lock_whose_process_is_killed_gets_the_file_whole(
     mode, tmp_path, monkeypatch

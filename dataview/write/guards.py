@@ -37,7 +37,7 @@ from dataview.write.journal import (
     Journal,
     is_summed,
 )
-from dataview.write.journals import Journals
+from dataview.write.journals import Journals, when_free
 from dataview.write.plans import File, Part, Plan, Spot, Unwritable, steps_of
 from dataview.write.raw_files import PAGE, sync_folder
 
@@ -92,6 +92,9 @@ class Guard:
         if self.journal is not None:
             self.recorded = {}  # others may have written since
             return
+        when_free(self._begin)
+
+    def _begin(self) -> None:
         guarded = [change for change in self.work.changes if change.source.journals is not None]
         every = {change.source.journals.path: change.source.journals for change in guarded}
         self.owner = next(iter(every.values()))
@@ -100,7 +103,7 @@ class Guard:
         journal = self.owner.taken()
         try:
             for journals in every.values():
-                journals.check_whole()
+                journals.check_free()
             self.copies = self._copies(guarded, journal)
             begun = journal.last_written()
             first = self.owner.path
@@ -115,6 +118,8 @@ class Guard:
                 self.links.append(journals.link(journal.path))
             self.recorded = self._recorded(way, largest)
             journal.begin(way, plan, len(self.numbers), largest, list(self.recorded.values()))
+            for journals in every.values():
+                journals.check_free(journal)  # two may have looked before either began
             self._note_untouched(journal)
             self.slots = {block: self.numbers[block] for block in self.recorded}
         except BaseException:

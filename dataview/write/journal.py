@@ -406,6 +406,12 @@ class FoundJournal(Journal):
             raise DamagedJournal(f"the journal {self.path} is damaged: its plan has another sum")
         return plan
 
+    def way_now(self) -> int:
+        """Return what is to be done after a crash, of a journal that another process has."""
+        found = _read_header(self.handle, self.path)
+        self.header = self._idle if found is None else found
+        return self.header.way
+
     def claim(self) -> None:
         """Say that this process is finishing or undoing the update."""
         self.header = self.header._replace(process=os.getpid())

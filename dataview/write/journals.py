@@ -11,14 +11,21 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from dataview.sources import SETTLED_NS
-from dataview.write.journal import FoundJournal, Journal, is_running_here
+from dataview.write.journal import IDLE, PUT_BACK, FoundJournal, Journal, is_running_here
 from dataview.write.raw_files import lock, sync_folder, unlock
+
+PATIENCE, PAUSE = 1.0, 0.02
+"""So many seconds an update waits for that of another process to end, and between two looks."""
 
 LONGEST_NAME = 240
 """A longer name, in bytes, has a sum in its place: file systems take 255."""
+
+
+LINK = ".link"
 
 
 def folder_of(path: str) -> str:
@@ -31,6 +38,38 @@ def folder_of(path: str) -> str:
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return os.path.join(folder, f".{name}.journal")
+
+
+def is_of_update(name: str) -> bool:
+    """Whether a file in a folder of journals is one of them, or a link to one elsewhere."""
+    return "." not in name or name.endswith(LINK)
+
+
+def main_of(name: str) -> str:
+    """Return the journal that a link beside another file of the same update names."""
+    if not name.endswith(LINK):
+        return name
+    with open(name, encoding="utf-8") as file:
+        return os.path.normpath(os.path.join(os.path.dirname(name), file.read()))
+
+
+class Busy(BlockingIOError):
+    """Another process is updating a file."""
+
+
+def when_free(update: Callable[[], None]) -> None:
+    """Begin an update that raises `Busy`, having changed nothing, if another process has one.
+
+    It is tried again for a while.  Two that begin at a time see each other, and pause differently.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return update()
+        except Busy:
+            if time.monotonic() > until:
+                raise
+        time.sleep(PAUSE * os.urandom(1)[0] / 255)
 
 
 class Journals:
@@ -119,25 +158,37 @@ class Journals:
             sync_folder(self.folder)
             sync_folder(os.path.dirname(self.folder))
 
-    def check_whole(self, journal: Journal | None = None) -> None:
-        """Raise if an update by another process has stopped midway since the file was opened.
+    def check_free(self, journal: Journal | None = None, is_run: bool = False) -> None:
+        """Raise if another process updates the file, or was killed while it did so.
 
-        Often there is no other journal than that which this process has for its update.
+        Both that begin an update look after they have said so, and one of them sees the other.  If
+        the update is one run of bytes, others that write one do not disturb it.  Often there is no
+        other journal than that which this process has for its update.
         """
         paths = self._found()
         if journal is not None and paths == [journal.path]:
             return
+        ignored = (IDLE, PUT_BACK) if is_run else (IDLE,)
         for path in paths:
-            if is_running_here(path):
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                found = FoundJournal(path)
-                with contextlib.closing(found):
-                    if lock(found.handle, waits=False) and found.read() is not None:
-                        raise RuntimeError(
-                            f"{self.path} is torn: process {found.header.process} was killed while "
-                            "it updated it; open the file again, which finishes that, then write"
-                        )
+            with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
+                main = main_of(path)
+                if is_running_here(main):
+                    continue
+                one = stack.enter_context(contextlib.closing(FoundJournal(main)))
+                is_free = lock(one.handle, waits=False)
+                if is_free and one.read() is not None:
+                    raise RuntimeError(
+                        f"{self.path} is torn: process {one.header.process} was killed while "
+                        "it updated it; open the file again, which finishes that, then write"
+                    )
+                if not is_free and one.way_now() not in ignored:
+                    raise Busy(
+                        errno.EAGAIN,
+                        f"process {one.header.process} is updating the file; write when it has "
+                        "done so. dv.open(path, 'r+', lock='wait') lets one process at a time have "
+                        "the file to write",
+                        self.path,
+                    )
 
     def _found(self) -> list[str]:
         """Return the journals of all processes; the folder is read if it may have changed."""
@@ -145,7 +196,7 @@ class Journals:
             changed = os.stat(self.folder).st_mtime_ns
             known, paths = self._listed
             if known != changed:
-                names = [name for name in os.listdir(self.folder) if "." not in name]
+                names = [name for name in os.listdir(self.folder) if is_of_update(name)]
                 paths = [os.path.join(self.folder, name) for name in names]
                 # The next change of a folder that has just changed may leave its time the same.
                 is_settled = abs(time.time_ns() - changed) > SETTLED_NS
@@ -162,7 +213,7 @@ class Journals:
         """Say in a file of this folder that a journal elsewhere is of this file, too."""
         with self._lock:
             number = next(self._numbers)
-        name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}.link")
+        name = os.path.join(self.folder, f"{os.getpid()}-{id(self):x}-{number}{LINK}")
         while True:
             try:
                 self._make_folder()

@@ -20,7 +20,7 @@ from dataview.plan.node import Node
 from dataview.sources import Source
 from dataview.write.changes import Change
 from dataview.write.journal import Journal
-from dataview.write.journals import Journals
+from dataview.write.journals import Journals, when_free
 from dataview.write.overlap import Separated
 from dataview.write.plans import Run
 from dataview.write.update import Update
@@ -38,6 +38,10 @@ def is_one_run(changes: Sequence[Change]) -> bool:
 
 def write_one_run(change: Change) -> None:
     """Write an array to one run of bytes: all of it, or the error says what is written."""
+    when_free(lambda: _write(change))
+
+
+def _write(change: Change) -> None:
     source, where = change.source, change.where
     place = source.run_at(where)
     assert place is not None
@@ -72,12 +76,15 @@ class _Noted:
     def note(self, file: Any, old: np.ndarray) -> None:
         """Keep what is in the run, which is about to be changed."""
         owner = self.owner
-        if owner is not None and not owner.needs_none(self.place, old.nbytes):
+        if owner is not None and owner.needs_none(self.place, old.nbytes):
+            owner.check_free(is_run=True)
+        elif owner is not None:
             journal = owner.taken()
             try:
-                owner.check_whole(journal)
+                owner.check_free(journal, is_run=True)
                 run = self._run(owner.name, file, old, journal.last_written())
                 journal.begin_run(run.packed())
+                owner.check_free(journal, is_run=True)  # two may have looked before either began
             except BaseException:
                 _give_back(owner, journal)
                 raise

@@ -39,7 +39,7 @@ from dataview.write.journal import (
     FoundJournal,
     is_running_here,
 )
-from dataview.write.journals import folder_of
+from dataview.write.journals import LINK, folder_of, main_of
 from dataview.write.overlap import Separated
 from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
 from dataview.write.raw_files import lock, pread, write_all
@@ -136,9 +136,9 @@ def _names(folder: str) -> list[str]:
 
 def _is_link(name: str) -> bool:
     """Whether a file is a link to a journal; one that was never complete is removed."""
-    if name.endswith(".link.new") and not _is_of_living(name):
+    if name.endswith(f"{LINK}.new") and not _is_of_living(name):
         os.unlink(name)
-    return name.endswith(".link")
+    return name.endswith(LINK)
 
 
 def _is_of_living(name: str) -> bool:
@@ -176,14 +176,14 @@ def recovered(
 def has_update(name: str) -> bool:
     """Whether a journal tells of an update, or cannot be read."""
     try:
-        with contextlib.closing(FoundJournal(_main(name))) as journal:
+        with contextlib.closing(FoundJournal(main_of(name))) as journal:
             return journal.read() is not None
     except (OSError, ValueError) as error:
         return not isinstance(error, FileNotFoundError)
 
 
 def _one(name: str, open_file: Open, action: str, waits: bool) -> Recovery | None:
-    main = _main(name)
+    main = main_of(name)
     try:
         return _of_main(main, open_file, action, waits)
     finally:
@@ -298,16 +298,8 @@ def _discarded(journal: FoundJournal) -> Recovery | None:
 def _forget_links(path: str, journal: str) -> None:
     """Remove what says beside another file of an update that the journal was of it, too."""
     for name in _names(folder_of(path)):
-        if name.endswith(".link") and _main(name) == journal:
+        if name.endswith(LINK) and main_of(name) == journal:
             _remove(name)
-
-
-def _main(name: str) -> str:
-    """Return the journal that a link beside another file of the same update names."""
-    if not name.endswith(".link"):
-        return name
-    with open(name, encoding="utf-8") as file:
-        return os.path.normpath(os.path.join(os.path.dirname(name), file.read()))
 
 
 def _told(journal: FoundJournal, plan: Plan) -> Recovery:
@@ -352,7 +344,7 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     paths = [_path(journal.path, file) for file in plan.files]
     for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
         own, folder = folder_of(path), os.path.dirname(journal.path)
-        is_own = own == folder if not number else journal.path in map(_main, _names(own))
+        is_own = own == folder if not number else journal.path in map(main_of, _names(own))
         check_file(path, file, journal, is_own, is_forced)
     if not is_forced and not any(is_put_back(file, journal) for file in plan.files):
         for file in plan.inside:
