@@ -782,15 +782,3 @@ def test_medians_of_many_columns_of_many_groups(bound, monkeypatch):
     groups = dv.View(x=values, key=key)._group(by="key")
     expected = np.stack([np.nanmedian(values[key == label], axis=0) for label in range(300)])
     assert_same(groups._nanmedian().x(), expected)
-
-
-def test_counts_of_groups_are_of_the_rows_when_they_are_asked_for():
-    """As all their statistics are; the rows that each group was made with stay its own."""
-    d = dv.View(k=np.array([0, 0, 1, 1]), x=np.arange(4.0))
-    groups = d._group(by="k")
-    before = groups._counts()
-    d.k[1] = 1
-    assert before.count().tolist() == [2, 2]
-    assert groups._counts().count().tolist() == [1, 3]
-    assert groups._mean().x().tolist() == [0, 2]
-    assert [rows.x().tolist() for _, rows in groups] == [[0, 1], [2, 3]]

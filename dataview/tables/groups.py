@@ -155,8 +155,7 @@ class Grouped:
                 f"the field {COUNT!r} of the result would stand for the key and for how many rows "
                 f"it has; choose another name for the key with _rename({COUNT}=...)"
             )
-        _, keys, groups, _, _ = self._rows
-        found = Counts(keys, groups)  # of the rows as they are now, as all statistics are
+        _, keys, groups, found, _ = self._rows
         counts = stored(PhotographSource(found, (0,), np.dtype(np.int64)), False)
         columns = {**label_columns(keys, groups), COUNT: counts}
         return self._to_view(table_of(groups, record(columns, 1)))
