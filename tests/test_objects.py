@@ -981,6 +981,16 @@ def hugged(monkeypatch, tmp_path):
 
 
 @clients
+def test_files_of_hugging_face_keep_the_names_of_classes(hugged, tmp_path):
+    hugged.to_parquet(tmp_path / "one.parquet")
+    for d in (dv.open(tmp_path / "data"), dv.open(tmp_path / "one.parquet")):
+        assert d.label._labels()().tolist() == ["no", "yes"]
+        assert (d.label == "yes")().tolist() == [False, True, True, False, False, True, False]
+        assert d.label_mask().tolist() == [True, True, True, False, True, True, True]
+        assert "huggingface" not in d._meta
+
+
+@clients
 def test_columns_of_hugging_face_are_read_by_rows(hugged, monkeypatch):
     d = dv.View(hugged)
     assert d._fields() == (*hugged.column_names, "text_mask", "maybe_mask")

@@ -1699,3 +1699,25 @@ def test_labels_that_are_no_utf8_name_their_column_and_file(tmp_path, monkeypatc
     monkeypatch.setattr(arrow_tables, "labels_in", lambda found: broken)  # Arrow checks not all
     with pytest.raises(ValueError, match=r"'kind' of .*broken\.parquet cannot be read"):
         dv.open(path)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [
+        ({"y": {"names": ["a", "b"], "_type": "ClassLabel"}}, ["a", "b"]),
+        ({"y": {"names": ["a", 2], "_type": "ClassLabel"}}, None),
+        ({"y": {"names": "ab", "_type": "ClassLabel"}}, None),
+        ({"y": {"dtype": "int64", "_type": "Value"}}, None),
+        ([{"y": [{"_type": "ClassLabel"}]}], None),
+        ("y", None),
+    ],
+)
+def test_names_of_classes_that_a_schema_notes_are_labels(features, labels, tmp_path):
+    """As Hugging Face's datasets note them; what is noted otherwise is no label, and no error."""
+    notes = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.table({"y": [0, 1, 1]}).replace_schema_metadata(notes)
+    pq.write_table(table, tmp_path / "t.parquet")
+    pa.feather.write_feather(table, tmp_path / "t.feather")
+    for d in (dv.open(tmp_path / "t.parquet"), dv.open(tmp_path / "t.feather"), dv.View(table)):
+        assert d._meta == {} and d.y._meta.get("labels") == labels
+        assert d.y().tolist() == [0, 1, 1]

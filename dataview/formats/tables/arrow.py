@@ -16,6 +16,7 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
+from dataview.plan.gaps import LABELS
 from dataview.plan.operations import may_be_missing
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
@@ -70,13 +71,14 @@ def leaves_of(
     fields: Sequence[Any],
     may_miss: Callable[[Name, int], bool],
     lacks_elements: Callable[[Name, tuple[int, ...], int], bool] = lambda *_: True,
+    notes: Mapping[bytes, bytes] | None = None,
 ) -> Leaves:
-    """Return the leaves of the columns of a schema.
+    """Return the leaves of the columns of a schema, of which `notes` are the metadata.
 
     `may_miss` says by its name and its place whether one may lack values, and `lacks_elements`
     by its shape, too, whether these may be elements of its rows, and not only rows.
     """
-    leaves = Leaves({}, {}, {})
+    leaves, labels = Leaves({}, {}, {}), _labels_in(notes)
     count = 0
     for field in fields:
         found = list(_leaves(field, (), _Around()))
@@ -90,6 +92,8 @@ def leaves_of(
         for name, leaf in () if reasons else found:
             assert isinstance(leaf, Leaf)
             meta = dict(leaf.meta)
+            if name in labels and leaf.kind.dtype.kind in "iu":
+                meta.setdefault(LABELS, labels[name])
             noted, place, kind = meta.pop(HAS_MASK, False), leaves.places[name], leaf.kind
             has_missing = kind.has_missing and may_miss(name, place)
             if kind.lacks_elements and noted != OF_ELEMENTS:
@@ -333,7 +337,33 @@ def text_meta(meta: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     return found
 
 
-_INTERNAL = ("PARQUET:", "ARROW:", "pandas")
+_INTERNAL = ("PARQUET:", "ARROW:", "pandas", "huggingface")
+
+
+def _labels_in(notes: Mapping[bytes, bytes] | None) -> dict[Name, list[str]]:
+    """Return the names of classes that a data set of Hugging Face notes, by that of their column.
+
+    >>> features = {"y": {"names": ["no", "yes"], "_type": "ClassLabel"}, "x": {"_type": "Value"}}
+    >>> _labels_in({b"huggingface": json.dumps({"info": {"features": features}}).encode()})
+    {('y',): ['no', 'yes']}
+    """
+    found: dict[Name, list[str]] = {}
+    raw = (notes or {}).get(b"huggingface")
+    noted = None if raw is None else _from_json(raw)
+    info = noted.get("info") if isinstance(noted, dict) else None
+    waiting: list[tuple[Name, Any]] = [((), info.get("features") if isinstance(info, dict) else {})]
+    while waiting:
+        name, feature = waiting.pop()
+        if isinstance(feature, list):  # of one feature, as lists were noted once
+            waiting.extend((name, item) for item in feature)
+        elif isinstance(feature, dict) and "_type" in feature:
+            waiting.append((name, feature.get("feature")))
+            names = feature.get("names") if feature["_type"] == "ClassLabel" else None
+            if isinstance(names, list) and all(isinstance(one, str) for one in names):
+                found[name] = names
+        elif isinstance(feature, dict):
+            waiting.extend(((*name, part), inner) for part, inner in feature.items())
+    return found
 
 
 def _from_json(text: bytes) -> Any:

@@ -105,7 +105,7 @@ class FeatherTable(ArrowTable):
         missing = _missing(list(schema), self.heads)
         self.numbers = {field.name: number for number, field in enumerate(schema)}
         self.leaves, self.lost, _ = leaves_of(
-            list(schema), lambda name, _: name in missing, self._lacks_elements
+            list(schema), lambda name, _: name in missing, self._lacks_elements, schema.metadata
         )
         self.meta = text_meta(schema.metadata)
         lengths = starts_of([head.rows for head in self.heads])

@@ -38,7 +38,7 @@ def node_of_table(table: Any) -> Node:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"two columns have the name {twice[0]!r}; rename one of them")
-    found = leaves_of(list(table.schema), lambda *_: True)
+    found = leaves_of(list(table.schema), lambda *_: True, notes=table.schema.metadata)
     if not found.found and not found.lost:
         raise ValueError("a table without columns has no data to view")
     nodes: dict[Name, Node] = {}

@@ -67,7 +67,7 @@ class ParquetTable(ArrowTable):
         fields = schema.to_arrow_schema()
         check_names(fields.names)
         self.leaves, self.lost, self.places = leaves_of(
-            fields, self._may_miss, self._lacks_elements
+            fields, self._may_miss, self._lacks_elements, fields.metadata
         )
         if len(self.places) != self.metadata.num_columns:
             raise ValueError("its columns do not fit their description")
