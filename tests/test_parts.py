@@ -389,6 +389,66 @@ def test_lists_and_gaps_of_parts(tmp_path):
     assert [sample.t().tolist() for sample in stream] == [list(range(n)) for n in range(3)] * 3
 
 
+LISTS = {
+    "ints": [[[5]], [[1, None], None, []], [[7, 8]]],
+    "bools": [[[True]], [[None, True], None, []], [[False]]],
+    "lists": [[[[1, 2]]], [[[3, None], None, []], None, []], [[[4]]]],
+    "member": [[{"a": [1]}], [{"a": [None, 2]}, {"a": None}, {"a": []}], [{"a": [3]}]],
+}
+"""Lists of three parts, of which the first and the last lack nothing."""
+
+
+def put_lists(folder, suffix, parts):
+    """Write a column of lists in parts, and return all rows of it."""
+    alike = pa.table({"x": [row for part in parts for row in part]})
+    for number, part in enumerate(parts):
+        path, table = folder / f"p{number}{suffix}", pa.table({"x": part}, schema=alike.schema)
+        if suffix == ".parquet":
+            pq.write_table(table, path)
+        elif suffix == ".feather":
+            feather.write_feather(table, str(path))
+        elif suffix == ".jsonl":
+            path.write_text("".join(f"{json.dumps({'x': row})}\n" for row in part))
+        else:
+            dv.View(table)._save(path)
+    return alike["x"].to_pylist()
+
+
+def rows_of(view):
+    """Return the rows of a column of lists; numbers of JSON that are missing in a list are NaN."""
+    return json.loads(json.dumps(pa.table(view)["x"].to_pylist()).replace("NaN", "null"))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl", ".h5"])
+@pytest.mark.parametrize("called", LISTS)
+def test_what_is_missing_in_lists_of_parts_is_missing(called, suffix, tmp_path):
+    rows = put_lists(tmp_path, suffix, LISTS[called])
+    options = {"manifest": True} if suffix == ".jsonl" else {}
+    d = dv.open(tmp_path, layout="parts", **options)
+    assert rows_of(d) == rows
+    assert rows_of(d[[3, 1]]) == [rows[3], rows[1]]
+    assert rows_of(pickle.loads(pickle.dumps(d))) == rows
+    d._save(tmp_path / "saved.parquet")
+    assert rows_of(dv.open(tmp_path / "saved.parquet")) == rows
+    if called in ("ints", "bools"):
+        missing = [[value is None for value in row or ()] for row in rows]
+        assert [row.tolist() for row in d.x._isna()()] == missing
+        there = [value for row in rows for value in row or () if value is not None]
+        assert d.x._nanmean()() == np.mean(there)
+        assert d.x._fillna(type(there[0])())._sum()() == np.sum(there)
+
+
+def test_codes_in_lists_of_parts_may_be_missing(tmp_path):
+    rows = [["a"], ["b", None], None, [], ["c", "a"]]
+    kind = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+    for number, part in enumerate([rows[:1], rows[1:4], rows[4:]]):
+        pq.write_table(pa.table({"x": pa.array(part, kind)}), tmp_path / f"p{number}.parquet")
+    d = dv.open(tmp_path, layout="parts")
+    assert rows_of(d) == rows
+    d._save(tmp_path / "saved.feather")
+    assert feather.read_table(tmp_path / "saved.feather")["x"].to_pylist() == rows
+
+
 def test_a_part_that_is_no_table_says_so(tmp_path):
     for number in range(2):
         np.save(tmp_path / f"p{number}.npy", np.float64(number))
@@ -800,7 +860,7 @@ def test_a_manifest_that_is_out_of_date_is_told_and_mended(tmp_path, openings, m
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 1}', '{"version": 2, "parts": []}', "[" * 10**5]
+    "text", ["", "{}", "[]", '{"version": 2}', '{"version": 1, "parts": []}', "[" * 10**5]
 )
 def test_a_broken_manifest_says_so(tmp_path, text):
     folder = put_csv(tmp_path / "c")

@@ -9,8 +9,9 @@ import numpy as np
 
 from dataview.compute import evaluate_all
 from dataview.formats.tables import Column, Kind, Name
+from dataview.index.flat import Layout
 from dataview.plan.fields import Window
-from dataview.plan.gaps import LABELS, holds_codes, masks_in
+from dataview.plan.gaps import LABELS, holds_codes, least_present, masks_in
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -50,8 +51,9 @@ def kinds_of(node: Node, path: str) -> dict[Name, Kind]:
 
 def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     """Return what a column is."""
-    node, depth = leaf.node, 0
+    node, depth, lacks_lists = leaf.node, 0, False
     while isinstance(node, Ragged) and node.layout.axes == (None,):
+        lacks_lists = lacks_lists or node.layout.present is not None
         node, depth = node.values, depth + 1
     if node.shape is None or node.dtype is None or not node.shape:
         called = "its data" if name == ROWS else f"field {'.'.join(name)!r}"
@@ -59,10 +61,10 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
             f"{path} is no part: {called} has no rows of one shape, nor of one ragged axis; "
             "dv.concat([dv.open(path) for path in paths]) joins such files"
         )
-    of_elements = leaf.mask is not None and len(leaf.mask.shape or ()) > 1
-    return Kind(
-        node.dtype, node.shape[1:], depth, leaf.mask is not None, lacks_elements=of_elements
-    )
+    mask = least_present(node, 1) if depth else leaf.mask
+    has_missing = lacks_lists or leaf.mask is not None or mask is not None
+    of_elements = mask is not None and len(mask.shape or ()) > 1
+    return Kind(node.dtype, node.shape[1:], depth, has_missing, lacks_elements=of_elements)
 
 
 def rows_in(node: Node) -> int:
@@ -74,24 +76,28 @@ def rows_in(node: Node) -> int:
 
 def columns_of(leaves: Sequence[Leaf]) -> list[Column]:
     """Return all of some columns, in memory; they are read together."""
-    found, plain = [], []
-    for node, mask in leaves:
-        offsets = []
-        while isinstance(node, Ragged):
-            rows = node.relaid()
-            node, own = rows.values, np.asarray(rows.layout.offsets)
-            offsets.append(own)
-        found.append(offsets)
-        plain += [node] if mask is None else [node, mask]
-    arrays = iter(evaluate_all(plain))
+    flat = [_flat(leaf) for leaf in leaves]
+    masks = [leaf.mask for leaf in leaves]
+    wanted = [*masks, *(node for values, mask, _ in flat for node in (values, mask))]
+    nodes = [*dict.fromkeys(node for node in wanted if node is not None)]
+    found = dict(zip(nodes, evaluate_all(nodes), strict=True))
     columns = []
-    for leaf, offsets in zip(leaves, found, strict=True):
-        values = Column(np.asarray(next(arrays)))
-        present = None if leaf.mask is None else next(arrays)
-        for own in reversed(offsets):
-            values = Column(values, None, own)
-        columns.append(values._replace(present=present))
+    for leaf, (values, mask, layouts) in zip(leaves, flat, strict=True):
+        column = Column(np.asarray(found[values]), None if mask is None else found[mask])
+        for layout in reversed(layouts):
+            column = Column(column, layout.present, np.asarray(layout.offsets))
+        columns.append(column if leaf.mask is None else column._replace(present=found[leaf.mask]))
     return columns
+
+
+def _flat(leaf: Leaf) -> tuple[Node, Node | None, list[Layout]]:
+    """Return the values of a column, which of them there are, and the lists they are in."""
+    node, layouts = leaf.node, []
+    while isinstance(node, Ragged):
+        rows = node.relaid()
+        node = rows.values
+        layouts.append(rows.layout)
+    return node, least_present(node, 1) if layouts else leaf.mask, layouts
 
 
 def no_rows(kind: Kind) -> Column:
