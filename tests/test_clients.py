@@ -5,11 +5,13 @@ Each test imports its library itself: this file is imported where none of them i
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import multiprocessing
 import operator
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -932,7 +934,7 @@ def test_all_rows_are_one_batch_of_arrow(r, d, x, file):
 
 @examples(30)
 @given(codes=st.lists(st.integers(-1, 2), min_size=1))
-def test_codes_of_texts_are_a_dictionary_in_arrow(codes):
+def test_codes_with_labels_are_a_dictionary_in_arrow(codes):
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -942,11 +944,12 @@ def test_codes_of_texts_are_a_dictionary_in_arrow(codes):
     n, own = np.arange(len(codes)), np.array(codes, "i1")
     d = dv.View(n=n, kind=own, grade=own, _meta=meta)
     texts = np.array([*labels, None], object)[codes].tolist()
+    grades = np.array([0.5, 1.5, 2.5, None], object)[codes].tolist()
     for view in (d, dv.View(at=d).at, d._set_field("o", np.array(["x"] * len(n), object)) or d):
         table = pa.table(view)
         assert table["kind"].to_pylist() == texts
         assert pa.types.is_dictionary(table["kind"].type)
-        assert table["grade"].to_pylist() == codes
+        assert table["grade"].to_pylist() == grades
         assert pl.DataFrame(view)["kind"].to_list() == texts
         frame = table.to_pandas()["kind"]
         pd.testing.assert_series_equal(frame, view._to_pandas()["kind"])
@@ -954,6 +957,51 @@ def test_codes_of_texts_are_a_dictionary_in_arrow(codes):
             assert (view.kind == label)().tolist() == (frame == label).tolist()
             assert (view.kind != label)().tolist() == (frame != label).tolist()
     assert pa.array(d.kind).to_pylist() == codes
+
+
+CATEGORIES = [
+    [10, 20, 10, None],
+    [0.5, 1.5, None, 0.5],
+    [True, False, None],
+    [datetime.date(2020, 1, 2), datetime.date(2020, 1, 1), None],
+    [datetime.datetime(2020, 1, 2, 3), None, datetime.datetime(2020, 1, 1)],
+    [Decimal("1.50"), None, Decimal("2.25")],
+    [b"v", b"u", None],
+    [None, None],
+]
+
+
+@pytest.mark.parametrize("values", CATEGORIES, ids=str)
+def test_categories_of_any_kind_are_their_values_in_arrow(values, tmp_path):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    frame = pd.DataFrame({"c": pd.Categorical(values)})
+    frame.to_feather(tmp_path / "c.feather")
+    for d in (dv.View(frame), dv.open(tmp_path / "c.feather"), dv.View(pa.table(dv.View(frame)))):
+        table = pa.table(d)
+        assert table["c"].to_pylist() == values
+        assert pa.types.is_dictionary(table["c"].type)
+        assert pl.DataFrame(d)["c"].to_list() == values
+        assert pa.table(d[::-1])["c"].to_pylist() == values[::-1]
+
+
+def test_codes_in_arrow_are_of_labels_that_repeat_and_have_gaps():
+    import pyarrow as pa
+
+    codes = dv.View(np.array([2, 0, 1], "u1"))._with_meta(labels=[5, 7, 5])
+    mask = dv.View(np.array([True, False, True]))._with_meta(mask_of="k")
+    assert pa.table(dv.View(k=codes))["k"].to_pylist() == [5, 5, 7]
+    assert pa.table(dv.View(k=codes, k_mask=mask))["k"].to_pylist() == [5, None, 7]
+    rows = dv.ragged([[0, 1], [], [1]])._with_meta(labels=[0.5, 1.5])
+    assert pa.table(dv.View(k=rows))["k"].to_pylist() == [[0.5, 1.5], [], [1.5]]
+    pairs = dv.View(np.array([[0, 1], [1, -1]]))._with_meta(labels=[0.5, 1.5])
+    assert pa.table(dv.View(k=pairs))["k"].to_pylist() == [[0.5, 1.5], [1.5, None]]
+    mixed = dv.View(k=codes._with_meta(labels=["a", 1, None]))
+    with pytest.raises(TypeError, match=r"'k' holds codes.*_with_meta\(labels=None\)"):
+        pa.table(mixed)
+    assert pa.table(dv.View(k=mixed.k._with_meta(labels=None)))["k"].to_pylist() == [2, 0, 1]
 
 
 def test_what_arrow_was_given_does_not_see_later_writes(x):

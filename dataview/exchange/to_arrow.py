@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import rows_of
-from dataview.errors import import_library
+from dataview.errors import import_library, shortened
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
@@ -21,7 +21,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.sources import Memo
-from dataview.tables import MISSING, checked_codes, labels_of
+from dataview.tables import MISSING, Labels, checked_codes, labels_of, name_of
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -98,11 +98,10 @@ class _Meant(NamedTuple):
 
 
 def _meant(node: Node, memo: Memo) -> Any:
-    """Return a node's data: codes with their labels if these are texts, each once; times zoned."""
+    """Return a node's data: codes with their labels, and times with their zone."""
     data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
-    texts = [] if labels is None else labels.list()
-    if texts and all(isinstance(text, str) for text in texts) and len({*texts}) == len(texts):
-        return _Meant(data, partial(_dictionary, texts=texts), MISSING)
+    if labels is not None:
+        return _Meant(data, partial(_dictionary, labels=_labels(labels, node)), MISSING)
     dtype = node.dtype
     if isinstance(zone, str) and dtype is not None and dtype.kind == "M":
         unit = np.datetime_data(dtype)[0]
@@ -115,12 +114,26 @@ _UNITS = ("s", "ms", "us", "ns")
 """The units of times that Arrow has."""
 
 
-def _dictionary(codes: np.ndarray, texts: list[str]) -> Any:
-    """Return the texts that codes stand for, each once."""
+def _labels(labels: Labels, node: Node) -> Any:
+    """Return the labels of codes as an Arrow array; those of no codes are texts."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    numbers = checked_codes(codes, len(texts)).astype(np.int32)
-    found = pyarrow.array(numbers, mask=codes == MISSING)
-    return pyarrow.DictionaryArray.from_arrays(found, pyarrow.array(texts, pyarrow.string()))
+    listed = labels.list()
+    try:
+        return pyarrow.array(listed) if listed else pyarrow.array(listed, pyarrow.string())
+    except pyarrow.ArrowException as error:
+        raise TypeError(
+            f"{name_of(node)} holds codes, and Arrow has no columns of their labels: "
+            f"{shortened(str(error))}; _with_meta(labels=None) are the codes as plain numbers"
+        ) from None
+
+
+def _dictionary(codes: np.ndarray, labels: Any) -> Any:
+    """Return the labels that codes stand for, each once, or one by one if there is one twice."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    numbers = checked_codes(codes, len(labels)).astype(np.int32)
+    found = pyarrow.array(numbers, mask=numbers == MISSING)
+    column = pyarrow.DictionaryArray.from_arrays(found, labels)
+    return column if len(labels.unique()) == len(labels) else column.dictionary_decode()
 
 
 def _zoned(times: np.ndarray, unit: str, zone: str) -> Any:
@@ -183,7 +196,7 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
         flat = _with_nulls(Gapped(inner, _in_lines(present)), pyarrow)
         return _fixed_lists(flat, present.shape[:2], pyarrow)
     if isinstance(values, _Meant) and getattr(values.data, "ndim", 0) == 1:
-        data = np.where(present, values.data, np.array(values.missing, values.data.dtype))
+        data = np.where(present, values.data, np.asarray(values.missing))  # -1 is no uint8
         return _column(values._replace(data=data), pyarrow)
     whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
