@@ -241,6 +241,23 @@ def test_a_frame_goes_there_and_back():
     pd.testing.assert_frame_equal(dv.View(frame)._to_pandas(), frame)
 
 
+def test_codes_in_lists_are_their_labels_in_pandas():
+    import pyarrow as pa
+
+    for labels in ([*"xyz"], [10, 20, 30]):
+        x, y, z = labels
+        rows = [[x, y], [], None, [z, None]]
+        codes = pa.dictionary(pa.int32(), pa.array(labels).type)
+        found = dv.View(pa.table({"t": pa.array(rows, pa.list_(codes))}))._to_pandas()["t"]
+        assert [None if row is None else [*row] for row in found] == rows
+        deep = dv.ragged([[[0, 1], []], [], [[2]]])._with_meta(labels=labels)
+        lists = dv.View(t=deep)._to_pandas()["t"]
+        assert [[[*row] for row in rows] for rows in lists] == [[[x, y], []], [], [[z]]]
+        assert lists[0][0].dtype == np.array(labels).dtype
+        whole = deep._to_pandas()
+        assert [[[*row] for row in rows] for rows in whole] == [[[x, y], []], [], [[z]]]
+
+
 # ---------------------------------------------------------------- xarray
 
 

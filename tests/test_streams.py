@@ -262,6 +262,22 @@ def test_a_filtered_ragged_field_stays_so():
     assert field._mean()() == np.mean([2, 2, 3, 3, 3])
 
 
+def test_filtered_rows_keep_the_metadata_of_fields_and_records(tmp_path):
+    meta = {"words": {"labels": [*"abcdef"]}, "at": {"unit": "m"}, "x": {"labels": ["u", "v"]}}
+    inside = dv.View(y=dv.ragged(WORDS)._with_meta(of="y"))
+    d = dv.View(words=dv.ragged(WORDS), at=inside, x=np.arange(len(WORDS)) % 2, _meta=meta)
+    d = d._with_meta(title="some")
+    assert d.words._filter(len)._meta == meta["words"]
+    for rows in (d, dv.concat(d, d)._with_meta(title="some")):
+        rows._filter(lambda row: True)._save(tmp_path / "kept.npz")
+        found = dv.open(tmp_path / "kept.npz")
+        assert found._meta == {"title": "some"} and found.at.y._meta == {"of": "y"}
+        assert {name: found[name]._meta for name in ("words", "x")} == {
+            name: meta[name] for name in ("words", "x")
+        }
+        assert found.at._meta == rows.at._meta
+
+
 # -------------------- several streams, or several fields of one --------------------
 
 

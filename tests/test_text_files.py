@@ -330,6 +330,21 @@ def test_lists_in_lists_may_lack_some(tmp_path):
     assert saved == [row | {"of": {"x": x}} for row, x in zip(rows, lists * 2, strict=True)]
 
 
+def test_codes_in_lists_are_written_as_their_labels(tmp_path):
+    rows = [["x", "y"], [], None, ["y", None]]
+    codes = pa.array(rows, pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    deep = dv.ragged([[[0, 1], []], [], [[1]], [[0]]])._with_meta(labels=[1.5, 2.5])
+    d = dv.View(pa.table({"t": codes}))
+    d.deep = deep
+    d._save(tmp_path / "b.jsonl")  # without a warning that metadata are left out
+    saved = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    inside = [[[1.5, 2.5], []], [], [[2.5]], [[1.5]]]
+    assert saved == [{"t": t, "deep": of} for t, of in zip(rows, inside, strict=True)]
+    noted = d.deep._with_meta(labels=[1.5, 2.5], unit="m")
+    with pytest.warns(RuntimeWarning, match="metadata of 'deep' are not saved"):
+        dv.View(deep=noted)._save(tmp_path / "c.jsonl")
+
+
 LOST = [
     ([{"k": 1}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 2"),
     ([{"k": 1}, {"k": 1.5}, {"k": "a"}], "k", "is an integer in line 1 and a text in line 3"),

@@ -36,7 +36,7 @@ from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo
-from dataview.tables import labels_of
+from dataview.tables import Labels, checked_codes, labels_of
 
 DEVICE = (1, 0)
 """The memory of this machine, as DLPack numbers devices."""
@@ -317,24 +317,36 @@ def to_pandas(node: Node) -> Any:
     found = {name: _series(column, pandas) for name, column in columns.items()}
     for name, part in parts.items():
         labels = labels_of(part)
-        if labels is not None:
+        if labels is not None and not isinstance(part, Ragged):
             found[name] = pandas.Categorical.from_codes(columns[name].values, labels.array())
         found[name] = _in_zone(found[name], part, pandas)
     return pandas.DataFrame(found)
 
 
 def _with_none(node: Node, memo: Memo) -> np.ndarray:
-    """Return a node's data; in ragged rows None stands where a value or a list is missing."""
-    if not isinstance(node, Ragged) or not _may_lack_inside(node):
+    """Return a node's data; in ragged rows None stands where a value or a list is missing.
+
+    In ragged rows there are labels, too, where these are of codes: no list is categorical.
+    """
+    if not isinstance(node, Ragged):
+        return own(node, memo)
+    return _lists_with_none(node, memo, labels_of(node))
+
+
+def _lists_with_none(node: Ragged, memo: Memo, labels: Labels | None) -> np.ndarray:
+    if labels is None and not _may_lack_inside(node):
         return own(node, memo)
     rows = node.nested()
     if isinstance(rows.values, Ragged):
         places, layout = rows.chosen()
         inner = rows.values.rows(places)
-        values = _with_none(inner, memo)
+        values = _lists_with_none(inner, memo, labels)
         values[~inner.chosen()[1].there()] = None
         return as_objects(values, layout)
     values, layout = rows.gathered(rows_of)
+    if labels is not None:
+        codes = checked_codes(values, len(labels.array()))
+        values = (labels.array() if codes.min(initial=0) >= 0 else labels.table())[codes]
     found, present = as_objects(values, layout), present_in(rows.values)
     if present is None or may_be_missing(values.dtype):
         return found

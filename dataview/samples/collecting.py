@@ -27,7 +27,7 @@ from dataview.plan.walk import below
 from dataview.samples.arriving import Row, are_rows, sample_at, together
 from dataview.samples.in_order import block_of
 from dataview.samples.metadata import noted_as
-from dataview.samples.numbered import RaggedSamples, made_sample
+from dataview.samples.numbered import RaggedSamples, likeness_of, made_sample
 from dataview.samples.once import of_one_call
 from dataview.samples.ragged import (
     AnyLength,
@@ -140,7 +140,7 @@ def _like(node: Node) -> Node:
         parts = {name: _like(part.node) for name, part in members(node).items()}
         return record(parts, 0).replaced(meta=node.meta)
     if isinstance(node, RaggedSamples):
-        return node.like if node.like.meta is node.meta else node.like.replaced(meta=node.meta)
+        return likeness_of(node)
     if node.shape is None or node.dtype is None:
         return node
     return without_data(node.shape[1:], node.dtype).replaced(meta=node.meta)

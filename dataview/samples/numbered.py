@@ -325,11 +325,13 @@ def _fail(number: Any) -> Any:
 
 
 def likeness_of(node: Node) -> AnyLength:
-    """Return what is known of the rows of a node."""
+    """Return what is known of the rows of a node, with its metadata."""
     if isinstance(node, RaggedSamples):
-        return node.like
-    row = likeness_of(node.values) if isinstance(node, Ragged) and node.is_nested else None
-    return AnyLength((node.extents or ())[1:], known_dtype(node), row)
+        like = node.like
+    else:
+        row = likeness_of(node.values) if isinstance(node, Ragged) and node.is_nested else None
+        like = AnyLength((node.extents or ())[1:], known_dtype(node), row)
+    return like if like.meta is node.meta else like.replaced(meta=node.meta)
 
 
 def known_of_rows(rows: Node, sample: Node) -> Node:
@@ -340,7 +342,9 @@ def known_of_rows(rows: Node, sample: Node) -> Node:
         return sample
     own = {name: field(sample, name) for name in sample.fields}
     known = {name: known_of_rows(field(rows, name), part) for name, part in own.items()}
-    return sample if all(known[name] is own[name] for name in own) else record(known, 0)
+    if all(known[name] is own[name] for name in own):
+        return sample
+    return record(known, 0).replaced(meta=sample.meta)
 
 
 def _joined_likeness(likes: Sequence[AnyLength]) -> AnyLength:

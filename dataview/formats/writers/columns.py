@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dataview.errors import shortened
 from dataview.formats.field_tree import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
 from dataview.plan.build import keyed
-from dataview.plan.gaps import MASK_OF, present_in
+from dataview.plan.gaps import LABELS, MASK_OF, present_in
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
 from dataview.tables import labels_of
@@ -177,12 +177,12 @@ def text_file(path: str) -> Iterator[Any]:
         text.detach()
 
 
-def with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
+def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
     """Return the fields that have metadata, and the names of these."""
     items = {*entry.get("meta", {})} - {MASK_OF}
     found = [(name, items)] if items else []
     for own, part in entry.get("fields", {}).items():
-        found += with_meta(part, f"{name}.{own}".lstrip("."))
+        found += _with_meta(part, f"{name}.{own}".lstrip("."))
     return found
 
 
@@ -190,13 +190,49 @@ Texts = Mapping[str, Callable[[np.ndarray, Leaf], list[str]]]
 """What makes texts of the elements of a line, by the kinds of dtypes."""
 
 
-def texts_of_labels(leaf: Leaf, texts: Texts, nothing: str) -> list[str] | None:
-    """Return the texts of the labels of codes and then that of what is missing.
+class Plain(NamedTuple):
+    """An array of a table, by its place: the column that it is, or is in the lists of.
 
-    It is None of other data, and of labels that a column does not hold: there the codes are kept.
+    `meta` are the metadata of the column.
     """
-    labels = labels_of(leaf.node)
-    array = None if labels is None else labels.array()
-    if array is None or array.dtype.kind not in texts or array.dtype.kind == "O":
-        return None
-    return [*texts[array.dtype.kind](array, leaf), nothing]
+
+    at: str
+    name: str
+    meta: Mapping[str, Any]
+
+
+def plain_columns(entry: Mapping[str, Any], name: str = "") -> Iterator[Plain]:
+    """Yield the arrays that are columns, and what is in lists, in the order of the fields."""
+    if entry["kind"] == "record":
+        for own, part in entry["fields"].items():
+            yield from plain_columns(part, f"{name}.{own}".lstrip("."))
+    elif entry["kind"] == "ragged":
+        yield from plain_columns({**entry["values"], "meta": entry.get("meta", {})}, name)
+    else:
+        yield Plain(entry["at"], name, entry.get("meta", {}))
+
+
+def texts_of_labels(
+    tree: Mapping[str, Any], leaves: Mapping[str, Leaf], texts: Texts, nothing: str
+) -> dict[str, list[str]]:
+    """Return the texts of the labels of codes and then that of what is missing, by place.
+
+    There are none of labels that a column does not hold: there the codes are kept.
+    """
+    found = {}
+    for at, _, meta in plain_columns(tree):
+        labels = labels_of(leaves[at].node.replaced(meta=meta))
+        array = None if labels is None else labels.array()
+        if array is not None and array.dtype.kind in texts and array.dtype.kind != "O":
+            found[at] = [*texts[array.dtype.kind](array, leaves[at]), nothing]
+    return found
+
+
+def unsaved_meta(tree: Mapping[str, Any], labels: Collection[str]) -> list[str]:
+    """Return what has metadata that a table of texts lacks, where it has the labels of places."""
+    written = {column.name for column in plain_columns(tree) if column.at in labels}
+    return [
+        f"the metadata of {name!r}" if name else "the metadata"
+        for name, items in _with_meta(tree, "")
+        if name not in written or items != {LABELS}
+    ]

@@ -6,7 +6,7 @@ A file whose name ends in `.gz` is packed, and in one that is called `.tsv` tabs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,12 @@ from dataview.errors import shortened, warn
 from dataview.formats.field_tree import Leaf, masked_places
 from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
-from dataview.formats.writers.columns import Texts, text_file, texts_of_labels, with_meta
-from dataview.plan.gaps import LABELS
+from dataview.formats.writers.columns import (
+    Texts,
+    text_file,
+    texts_of_labels,
+    unsaved_meta,
+)
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.operations import is_present
 from dataview.sources import made_so_far
@@ -42,11 +46,10 @@ def _in_csv(leaf: Leaf) -> str | None:
 
 
 def _write_csv(path: str, job: Job) -> None:
-    columns = _columns(job)
+    columns, labels = _columns(job)
     bare = path.lower().removesuffix(".gz")
     sep = "\t" if bare.endswith(".tsv") else ","
     count = known_shape(columns[0][0].node)[0]
-    labels = _labels(leaf for leaf, _ in columns)
     nodes = [leaf.node for pair in columns for leaf in pair if leaf is not None]
     with text_file(path) as file:
         file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
@@ -64,8 +67,11 @@ def _write_csv(path: str, job: Job) -> None:
                     made.forget()
 
 
-def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
-    """Return the arrays that are columns, with those that say where they have data."""
+def _columns(job: Job) -> tuple[list[tuple[Leaf, Leaf | None]], dict[str, list[str]]]:
+    """Return the arrays that are columns, with those that say where they have data.
+
+    With them come the cells of the labels that codes know, by the place of the codes.
+    """
     tree = job.description["tree"]
     if tree["kind"] != "record" or not tree.get("fields"):
         raise TypeError(
@@ -86,16 +92,15 @@ def _columns(job: Job) -> list[tuple[Leaf, Leaf | None]]:
         )
     leaves = {leaf.at: leaf for leaf in job.leaves}
     masks = masked_places(tree, {at: leaf.node for at, leaf in leaves.items()})
-    written = {leaf.name for leaf in job.leaves if texts_of_labels(leaf, TEXTS, "") is not None}
-    left = [
-        f"the metadata of {at!r}" if at else "the metadata"
-        for at, items in with_meta(tree, "")
-        if at not in written or items != {LABELS}
-    ]
+    labels = texts_of_labels(tree, leaves, TEXTS, "")
+    left = unsaved_meta(tree, labels)
     if left:
         warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
     used = {*masks.values()}
-    return [(leaf, leaves.get(masks.get(at, ""))) for at, leaf in leaves.items() if at not in used]
+    columns = [
+        (leaf, leaves.get(masks.get(at, ""))) for at, leaf in leaves.items() if at not in used
+    ]
+    return columns, labels
 
 
 def _check(entry: Mapping[str, Any], name: str) -> None:
@@ -114,12 +119,6 @@ def _check(entry: Mapping[str, Any], name: str) -> None:
 
 
 # --- cells -------------------------------------------------------------------------------------
-
-
-def _labels(leaves: Iterable[Leaf]) -> dict[str, list[str]]:
-    """Return the cells of the labels that codes know, by the place of the codes."""
-    found = {leaf.at: texts_of_labels(leaf, TEXTS, "") for leaf in leaves}
-    return {at: texts for at, texts in found.items() if texts is not None}
 
 
 def _cells(

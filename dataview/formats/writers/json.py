@@ -23,7 +23,7 @@ from dataview.formats.writers.columns import (
     left_out,
     text_file,
     texts_of_labels,
-    with_meta,
+    unsaved_meta,
 )
 from dataview.formats.writers.csv import (
     UNITS,
@@ -33,7 +33,6 @@ from dataview.formats.writers.csv import (
     of_numbers,
     of_texts,
 )
-from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import known_dtype
 from dataview.tables import checked_codes
 
@@ -66,14 +65,8 @@ class _Rows(Columns):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, GROUP_BYTES, MOST_ROWS)
-        found = {at: texts_of_labels(leaf, _TEXTS, NULL) for at, leaf in self.leaves.items()}
-        self.labels = {at: texts for at, texts in found.items() if texts is not None}
-        written = {self.leaves[at].name for at in self.labels}
-        left = {
-            f"the metadata of {at!r}" if at else "the metadata"
-            for at, items in with_meta(self.tree, "")
-            if at not in written or items != {LABELS}
-        }
+        self.labels = texts_of_labels(self.tree, self.leaves, _TEXTS, NULL)
+        left = {*unsaved_meta(self.tree, self.labels)}
         left.update(left_out(self.tree, ""))
         if left:
             told = ", ".join(sorted(left))
