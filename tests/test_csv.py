@@ -962,6 +962,15 @@ def test_what_is_saved_comes_back(place, names, rows, suffix):
                 np.testing.assert_array_equal(d[f"{names[1]}_mask"](), there)
 
 
+def test_columns_are_saved_in_the_order_of_the_fields(tmp_path):
+    names = ["a/b", "x", "#c", "k:", 'q"', "new\nline", "z"]
+    d = dv.View({name: [n] for n, name in enumerate(names)} | {"in": {"#y": [7], "w": [8]}})
+    d._save(tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="") as file:
+        found = [*csv.reader(file)]
+    assert found == [[*names, "in.#y", "in.w"], [*"0123456", "7", "8"]]
+
+
 def test_what_is_missing_is_an_empty_cell(tmp_path):
     d = dv.View(
         {

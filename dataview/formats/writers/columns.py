@@ -204,11 +204,11 @@ class Plain(NamedTuple):
 def plain_columns(entry: Mapping[str, Any], name: str = "") -> Iterator[Plain]:
     """Yield the arrays that are columns, and what is in lists, in the order of the fields."""
     if entry["kind"] == "record":
-        for own, part in entry["fields"].items():
+        for own, part in entry.get("fields", {}).items():
             yield from plain_columns(part, f"{name}.{own}".lstrip("."))
     elif entry["kind"] == "ragged":
         yield from plain_columns({**entry["values"], "meta": entry.get("meta", {})}, name)
-    else:
+    elif entry["kind"] == "array":  # a window has no array of its own
         yield Plain(entry["at"], name, entry.get("meta", {}))
 
 

@@ -18,6 +18,7 @@ from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import (
     Texts,
+    plain_columns,
     text_file,
     texts_of_labels,
     unsaved_meta,
@@ -90,7 +91,8 @@ def _columns(job: Job) -> tuple[list[tuple[Leaf, Leaf | None]], dict[str, list[s
             f"two columns would have the name {names.most_common(1)[0][0]!r}, since nested names "
             "get dots; rename one"
         )
-    leaves = {leaf.at: leaf for leaf in job.leaves}
+    given = {leaf.at: leaf for leaf in job.leaves}
+    leaves = {column.at: given[column.at] for column in plain_columns(tree)}  # in their order
     masks = masked_places(tree, {at: leaf.node for at, leaf in leaves.items()})
     labels = texts_of_labels(tree, leaves, TEXTS, "")
     left = unsaved_meta(tree, labels)
