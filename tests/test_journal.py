@@ -1379,6 +1379,56 @@ def test_a_file_that_another_process_updates_is_refused_or_waited_for(tmp_path):
     process.communicate()
 
 
+UPDATED = """
+import os, signal, sys
+import numpy as np
+import dataview as dv
+
+d = dv.open(sys.argv[1], "r+")
+d.x[...] = np.ones((400, 4))
+print("updated", flush=True)
+
+def killed(row):
+    if row[0] == 800:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return row * 2
+
+if sys.stdin.readline() == "update\\n":
+    d.x[...] = dv.View(np.arange(1600.0).reshape(400, 4))._map(killed, shape=(4,), dtype="f8")
+d._close()
+"""
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("told", ["close", "update"])
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_who_waits_for_an_update_gets_an_hdf5_file_when_it_is_closed(
+    compression, told, mode, tmp_path
+):
+    path = str(tmp_path / "x.h5")
+    with h5py.File(path, "w") as file:
+        chunks = {"chunks": (10, 4), "compression": compression}
+        file.create_dataset("x", data=np.zeros((400, 4)), **chunks)
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(UPDATED), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SEARCHED},
+    )
+    assert process.stdout.readline() == b"updated\n"
+    with pytest.raises(BlockingIOError, match=r"open elsewhere.*lock='wait'"):
+        dv.open(path, mode)
+    with ThreadPoolExecutor(1) as pool, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an update was undone
+        waiting = pool.submit(dv.open, path, mode, lock="wait")
+        with pytest.raises(TimeoutError):
+            waiting.result(0.2)
+        process.communicate(f"{told}\n".encode())
+        d = waiting.result(60)
+    assert d.x().tolist() == np.ones((400, 4)).tolist()
+    d._close()
+
+
 WRITES = {
     "all": lambda d: d._write(np.zeros(d._shape())),
     "an operator": lambda d: d.__iadd__(1.0),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from dataview.errors import shortened
+from dataview.errors import chained, shortened
 
 OPENED_BY = {
     ".xlsx": "dv.View(pandas.read_excel(path))",
@@ -82,6 +83,20 @@ def for_option(name: str, value: Any, known: Collection[str]) -> str:
 def for_file(path: str) -> str:
     """Return what opens a file of another library, or "" if none is known."""
     return OPENED_BY.get(os.path.splitext(path)[1].lower(), "")
+
+
+def for_missing(path: str) -> str:
+    """Say that there is no file, or that the path goes on inside of one: its fields are below."""
+    file, inside = path, list[str]()
+    while file and not os.path.exists(file):
+        file, _, name = file.rpartition("/")
+        inside.insert(0, name)
+    told = os.strerror(errno.ENOENT)
+    if not os.path.isfile(file):
+        return told
+    if not any(inside):
+        return f"{told}: {file!r} is a file, whose path does not end with '/'"
+    return f"{told}; what is inside of a file are its fields: dv.open({file!r}){chained(inside)}"
 
 
 def for_folder(

@@ -7,11 +7,12 @@ import functools
 import glob
 import inspect
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from dataview.errors import chained, hint, unknown_option, warn
+from dataview.errors import hint, unknown_option, warn
 from dataview.formats import advice
 from dataview.formats.arrays import (
     has_arrays,
@@ -71,6 +72,9 @@ from dataview.write import Recovery, has_update, journals_of, recovered
 Open: TypeAlias = Callable[..., Node]
 """Return the node of a file, given its path, the mode, what is held until it is closed, options."""
 
+
+PAUSE = 0.02
+"""After so many seconds it is tried again to open a file that a library has locked elsewhere."""
 
 ABILITIES = ("random access", "write", "in place", "ragged", "missing values", "remote")
 """What a format may do: have parts of its arrays read, have views saved, be changed where it is,
@@ -242,21 +246,34 @@ def opened(
         raise _not_opened(place, path)
     claim: Any = claimed(place, mode, lock, durable) or lease
     try:
-        # Who had the file until it was claimed may have been killed.
-        told = recover(place, format, waits=lock == "wait") if "in place" in found.can else []
-        if told:
-            claim = claim or Claim(None)
-            claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
-            warn("; ".join(f"{path}: {one.done_now()}" for one in told))
-        if format is None and found.open is open_folder:
-            _check_layout(place)
-        return found.open(place, mode, claim, **options)
+        while True:
+            # Who had the file until it was claimed, or let go, may have been killed.
+            if "in place" in found.can:
+                claim = _recovered(place, path, format, lock == "wait", claim)
+            if format is None and found.open is open_folder:
+                _check_layout(place)
+            try:
+                return found.open(place, mode, claim, **options)
+            except BlockingIOError:  # the lock of a library, which is kept longer than an update is
+                if lock != "wait":
+                    raise
+            time.sleep(PAUSE)
     except BaseException as error:
         if lease is not None:
             error.add_note(f"{place} is a copy of {shown(given)}")
         if claim is not None:
             claim.release()
         raise
+
+
+def _recovered(place: str, path: str, format: str | None, waits: bool, claim: Any) -> Any:
+    """Finish or undo what a killed process left of updates; return the claim, which says so."""
+    told = recover(place, format, waits=waits)
+    if told:
+        claim = claim or Claim(None)
+        claim.note = " and ".join(sorted({f"an update was {one.outcome}" for one in told}))
+        warn("; ".join(f"{path}: {one.done_now()}" for one in told))
+    return claim
 
 
 def _check_options(function: Open, skipped: int, options: Mapping[str, Any], path: Any) -> None:
@@ -406,22 +423,8 @@ def recognised(path: str) -> Format:
             if found.magic and start.startswith(found.magic):
                 return found
     elif not os.path.exists(path) and os.path.splitext(path)[1] == "":
-        raise FileNotFoundError(errno.ENOENT, _why_missing(path), path)
+        raise FileNotFoundError(errno.ENOENT, advice.for_missing(path), path)
     raise _not_opened(path, path)
-
-
-def _why_missing(path: str) -> str:
-    """Say that there is no file, or that the path goes on inside of one: its fields are below."""
-    file, inside = path, list[str]()
-    while file and not os.path.exists(file):
-        file, _, name = file.rpartition("/")
-        inside.insert(0, name)
-    told = os.strerror(errno.ENOENT)
-    if not os.path.isfile(file):
-        return told
-    if not any(inside):
-        return f"{told}: {file!r} is a file, whose path does not end with '/'"
-    return f"{told}; what is inside of a file are its fields: dv.open({file!r}){chained(inside)}"
 
 
 def _not_opened(path: str, given: str) -> ValueError:

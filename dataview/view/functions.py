@@ -47,7 +47,8 @@ def open(
       `dtype`, or `like=` a view with all its fields; it replaces a file that exists.
     - `format`: the format, if the name of the file does not tell it.
     - `lock`: with "r+", "refuse" raises an error if another view has locked the file, and "wait"
-      waits for that view to be closed. With "r", "wait" waits until an update of the file ends.
+      waits for that view to be closed. With "r", "wait" waits until an update of the file ends, and
+      if HDF5 has it locked in another process, until it is closed there.
     - `durable`: what an update survives: the end of its "process", a loss of "power", or, with
       False, neither. An update that was stopped is finished or undone when the file is opened.
     - `layout`: what the files of a folder are: "fields", "files", or "parts" of the same data, of

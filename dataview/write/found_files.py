@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,17 +21,17 @@ from dataview.write.journal import (
     is_summed,
 )
 from dataview.write.plans import File, Plan
-from dataview.write.raw_files import checksum
+from dataview.write.raw_files import PAUSE, checksum, lock
 from dataview.write.update import Update
-
-if sys.platform != "win32":
-    import fcntl
 
 SLACK = 2.0
 """A file may be so many seconds younger than its journal: a large block takes a while.
 
 It may be as much older than the beginning of its update: its file system may have another clock.
 """
+
+CLOSING = 1.0
+"""So many seconds a process that was killed may take to give up its locks, one after another."""
 
 SEEN = 4
 """So many of the blocks that are done are read, to see whether they are as they were left."""
@@ -51,8 +52,13 @@ def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_fo
         raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
     if os.path.isdir(path):
         return
-    if file.copy:
-        _check_closed(path)
+    if not _is_let_go(path) and file.copy:
+        raise BlockingIOError(
+            errno.EAGAIN,
+            "the file is open, and what it held before an update that stopped is to be put back; "
+            "close the views of it first, by their _close()",
+            path,
+        )
     is_begun = is_put_back(file, journal)
     is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
     if not is_forced and not is_begun and (is_other or not _may_be_left(found, file, journal)):
@@ -98,20 +104,18 @@ def changed_since(path: str, journal: FoundJournal) -> DamagedJournal:
     )
 
 
-def _check_closed(path: str) -> None:
-    """Raise if HDF5 has a file open, of which it remembers parts."""
+def _is_let_go(path: str) -> bool:
+    """Whether nobody has a file locked, as HDF5 does with one of which it remembers parts.
+
+    The lock of its journal may have been waited for, and others of the same process come later.
+    """
     if sys.platform == "win32":
-        return
+        return True
     with open(path, "r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                errno.EAGAIN,
-                "the file is open, and what it held before an update that stopped is to be put "
-                "back; close the views of it first, by their _close()",
-                path,
-            ) from None
+        end = time.monotonic() + CLOSING
+        while not (is_free := lock(file.fileno(), waits=False)) and time.monotonic() < end:
+            time.sleep(PAUSE)
+    return is_free
 
 
 def check_blocks(journal: FoundJournal, update: Update, plan: Plan) -> None:

@@ -107,9 +107,11 @@ def _not_opened(h5py: Any, path: str, mode: str, error: OSError) -> OSError:
             "view that has it open, by its _close()"
         )
     if "lock" in text:
-        return OSError(
+        # Of this class only if somebody has it open: others are of systems without locks.
+        return (BlockingIOError if isinstance(error, BlockingIOError) else OSError)(
             f"{path} is open elsewhere, and HDF5 lets nobody else open a file that is written: "
-            f"{text}; close it there, or write it in h5py's SWMR mode and open it with swmr=True"
+            f"{text}; close it there, wait for that by lock='wait', or write it in h5py's SWMR "
+            "mode and open it with swmr=True"
         )
     return OSError(f"{path} cannot be opened with mode {mode!r}: {text}")
 
