@@ -1220,6 +1220,9 @@ def test_too_many_errors_are_an_error():
 # -------------------- streams --------------------
 
 
+PAIRS_OF_3 = (slice(0, 2), slice(2, 3))
+
+
 def stream(n=13):
     return dv.View(lambda: ({"y": number} for number in range(n)))
 
@@ -1245,6 +1248,31 @@ def test_a_spent_iterator_is_refused():
     assert rows(loader) == [[1, 2], [3]]
     with pytest.raises(dv.StreamError, match="spent"):
         rows(loader)
+
+
+@pytest.mark.parametrize(
+    "names", [{"a": "b", "b": "a"}, {"q": "a"}, {"a": "b"}, {"p": "a", "q": "a"}]
+)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"workers": 2}, {"pool": 1}, {"pad": 0}, {"transform": lambda sample: sample}],
+    ids=lambda options: next(iter(options), "plain"),
+)
+def test_fields_of_a_stream_come_under_the_names_that_are_asked_for(names, options):
+    columns = {"a": [1, 2, 3], "b": [10, 20, 30]}
+    samples = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    pairs = dv.View(lambda: iter(samples))
+    streams = {
+        "samples": pairs,
+        "probed": dv.View(lambda: iter(samples))._probe(),
+        "rows": dv.View(lambda: iter(dv.View(**columns))),
+        "mapped": pairs._map(lambda s: {"a": s.a(), "b": s.b()}),
+    }
+    for name, data in streams.items():
+        with data._loader(2, fields=names, **options) as loader:
+            found = [{n: part.tolist() for n, part in batch.items()} for batch in loader]
+        rows = [{new: columns[old][part] for new, old in names.items()} for part in PAIRS_OF_3]
+        assert found == rows, name
 
 
 @pytest.mark.parametrize("pool", [1, 5, 100, "64B", "1kB"])

@@ -79,6 +79,7 @@ class Assembly:
     """Makes the batch of a task; each worker process gets it once.
 
     `parts` are the nodes to read, by name; a view that is read as a whole has the name "".
+    `sources` has the names that they have in the data, where a stream's samples are asked for them.
     `viewed` and `unwrap` turn nodes into views, for a user's functions, and views into nodes.
     `secondary` are the fields with a sampler of their own: if a sample of one cannot be read, the
     transform gets None for it.  `chunks` is how long those are that rows are taken from, and of
@@ -87,6 +88,7 @@ class Assembly:
     """
 
     parts: Mapping[str, Node]
+    sources: Mapping[str, str]
     viewed: Callable[[Node], Any]
     steps: tuple[Callable[..., Any], ...] = ()
     collate: Callable[[list[Any]], Any] | None = None
@@ -360,12 +362,12 @@ class Assembly:
 
     def _arrived(self, rows: Sequence[Row]) -> Any:
         """Return samples of a stream that are rows of nodes, read together."""
-        parts, numbers = parts_of(together(rows), self.parts), np.arange(len(rows))
+        parts, numbers = parts_of(together(rows), self.sources), np.arange(len(rows))
         readers = {name: self._reader(name, part) for name, part in parts.items()}
         return _without_own({name: read(numbers) for name, read in readers.items()})
 
     def _of_stream(self, node: Node) -> Any:
-        return _without_own(sample_of(parts_of(node, self.parts), True))
+        return _without_own(sample_of(parts_of(node, self.sources), True))
 
     def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
         """Return a sample after the transform; each step has random numbers of its own."""

@@ -162,16 +162,19 @@ def sample_of(value: Any, with_gaps: bool = False) -> Any:
     return lacking_at((), evaluate(value), None if present is None else evaluate(present))
 
 
-def parts_of(node: Node, names: Iterable[str]) -> dict[str, Node]:
-    """Return the fields that are asked for of what arrived; "" is the node itself."""
+def parts_of(node: Node, sources: Mapping[str, str]) -> dict[str, Node]:
+    """Return fields of what arrived, each under the name that it is asked for by.
+
+    `sources` has the names of these fields by those names; "" is the node itself.
+    """
     found = {}
-    for name in names:
+    for asked, name in sources.items():
         if name and name not in node.fields:
             listing = ", ".join(node.fields)
             raise KeyError(
                 f"a sample of the stream has no field {name!r}; its fields are: {listing}"
             )
-        found[name] = build.field(node, name) if name else node
+        found[asked] = build.field(node, name) if name else node
     return found
 
 

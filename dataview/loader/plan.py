@@ -75,10 +75,11 @@ def plan_for(
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
     _check_lengths({name: parts[name] for name in parts if name not in secondary}, count)
     steps = options.transform or ()
-    own = options.collate, options.pad, options.on_error, options.seed
+    own = options.collate, options.pad, options.on_error, options.seed, secondary, unwrapped
     chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
     hidden = frozenset(maskless)
-    assembly = Assembly(parts, viewed, steps, *own, secondary, unwrapped, chunks, hidden, node.meta)
+    names = {name: asked.get(name, name) for name in parts}
+    assembly = Assembly(parts, names, viewed, steps, *own, chunks, hidden, node.meta)
     like = node if form is None and not steps and options.collate is None else None
     facts = {
         "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
