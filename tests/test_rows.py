@@ -285,6 +285,29 @@ def test_repeating_for_ever(d, x):
             refused(endless)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dv.View(np.ones((2, 3)))._repeat(),
+        lambda: dv.View(np.ones((2, 3)))._repeat() + 1,
+        lambda: dv.View(np.ones((2, 3)))._repeat()._minibatches(4),
+        lambda: dv.View(x=np.ones((2, 3)), y=[1, 2])._repeat(),
+        lambda: dv.ragged([[1], [2, 3]])._repeat(),
+        lambda: dv.View(lambda i: i, _length=math.inf),
+        lambda: dv.View(lambda i: [i, i], _length=math.inf)._probe(),
+        lambda: dv.View(lambda i: [1] * i, _length=math.inf)._probe(),
+    ],
+)
+def test_what_never_ends_has_elements_without_end(make):
+    assert make()._shape()[0] == make()._size() == math.inf
+    assert make()._nbytes() is None
+
+
+def test_rows_without_elements_have_none_however_many_they_are():
+    assert dv.View(np.ones((2, 0)))._repeat()._size() == 0
+    assert dv.View(np.ones((2, 3)))._repeat()[5:9]._size() == np.ones((4, 3)).size
+
+
 def test_freezing_is_a_photograph(d, x):
     before = x.copy()
     frozen, part = d._freeze(), (d.input * 2)._freeze()

@@ -588,8 +588,15 @@ def nbytes_of(node: Any) -> int | None:
     is_late = hasattr(node, "layout") and node.layout.is_late
     if extents is None or node.dtype is None or any(map(is_endless, extents)) or is_late:
         return None
-    size = node.size if isinstance(node, Sampled) else size_of(known_shape(node))
-    return int(size * node.dtype.itemsize)
+    return int(elements_of(node) * node.dtype.itemsize)
+
+
+def elements_of(node: Node) -> float:
+    """Return the number of a node's elements, `math.inf` if they have no end."""
+    extents = node.extents or ()
+    if any(map(is_endless, extents)):
+        return 0 if 0 in extents else math.inf
+    return node.size if isinstance(node, Sampled) else size_of(known_shape(node))
 
 
 def _shared_shape(fields: Fields, rank: int) -> Shape | None:

@@ -37,7 +37,7 @@ from dataview.index import (
 from dataview.plan.build import columns, field, keyed, read_only, row_field, select
 from dataview.plan.fields import check_declared
 from dataview.plan.gaps import renamed, telling, with_masks
-from dataview.plan.kinds import Sampled, Unbound, known_shape, nbytes_of, size_of
+from dataview.plan.kinds import Sampled, Unbound, elements_of, known_shape, nbytes_of
 from dataview.plan.node import Node
 from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.display_verbs import DisplayVerbs
@@ -339,10 +339,9 @@ class View(
         """Return the number of axes."""
         return lengths.ndim(node_of(self))
 
-    def _size(self) -> int:
-        """Return the number of elements."""
-        node = node_of(self)
-        return node.size if isinstance(node, Sampled) else size_of(known_shape(node))
+    def _size(self) -> float:
+        """Return the number of elements, `math.inf` if they never end."""
+        return elements_of(node_of(self))
 
     def _width(self) -> int:
         """Return the length of a row.
