@@ -2161,3 +2161,27 @@ def test_samples_of_lists_of_texts_may_have_empty_lists(texts):
     assert d.x._shape() == (len(texts), None, None)
     for rows in (d, d._freeze(), next(d._loader(len(texts)))):
         assert [[text.tolist() for text in row] for row in rows.x()] == texts
+
+
+PIECES = np.array([["q", "q"], [2.5, 2.5], [1, "p"]], object)
+
+
+@pytest.mark.parametrize("make", [dv.ragged, dv.View, lambda rows: dv.View(w=rows).w])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [PIECES, PIECES[:, :0]],
+        [PIECES[:, :0], PIECES],
+        [PIECES[:, 0], PIECES[:0, 0]],
+        [PIECES[:0], PIECES[:2]],
+        [PIECES[:, :0], PIECES[:2, :0]],
+    ],
+)
+def test_rows_of_objects_stay_as_they_are_beside_rows_without_elements(rows, make):
+    view = make(rows)
+    assert view._dtype() == np.dtype(object)
+    for row, expected in zip(view, rows, strict=True):
+        assert row._shape() == row().shape == expected.shape
+        assert row().dtype == object
+        assert [*map(type, row().flat)] == [*map(type, expected.flat)]
+        assert row().tolist() == expected.tolist()

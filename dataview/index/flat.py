@@ -412,9 +412,9 @@ def packed(rows: Sequence[Any]) -> Packed:
 
 
 def is_of_arrays(row: Any) -> bool:
-    """Whether a row is an array of arrays."""
+    """Whether a row is an array of arrays: in one without elements there are none."""
     is_object = isinstance(row, np.ndarray) and row.dtype == object
-    return is_object and all(isinstance(part, np.ndarray) for part in row.flat)
+    return is_object and row.size > 0 and all(isinstance(part, np.ndarray) for part in row.flat)
 
 
 def array_or_none(values: Sequence[Any]) -> np.ndarray | None:
