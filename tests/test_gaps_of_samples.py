@@ -384,3 +384,14 @@ def test_masks_are_masks_in_batches_that_are_filled_up(pad):
     for one in (batch, batch.inside):
         assert one.w_mask().dtype == bool
         assert one.w._isna()().tolist() == [[False, False], [True, False]]
+
+
+@pytest.mark.parametrize("mask", ["g_mask", "g_mask_2"])
+def test_masks_of_lists_are_masks_after_a_map(mask):
+    rows = [[1], [2, None], None, [], [3, 4, 5]]
+    beside = {} if mask == "g_mask" else {"g_mask": [False] * 5}
+    made = dv.View(pa.table({"g": rows, **beside}))._map(lambda row: row)._probe()
+    assert made._field(mask)._meta["mask_of"] == "g"
+    assert pa.table(made)["g"].to_pylist() == rows
+    assert pa.table(next(made._loader(5)))["g"].to_pylist() == rows
+    assert pa.table(made).column_names == ["g", *beside]

@@ -438,6 +438,25 @@ def test_what_is_missing_in_lists_of_parts_is_missing(called, suffix, tmp_path):
         assert d.x._fillna(type(there[0])())._sum()() == np.sum(there)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"transform": lambda row: row, "pad": "ragged"}, {"workers": 1}]
+)
+def test_batches_of_a_stream_of_parts_know_which_lists_are_missing(options, tmp_path):
+    rows = [
+        {"b": [1, 2], "c": 1, "s": {"x": [True, None], "y": 1}},
+        {"b": None, "c": None, "s": {"x": None, "y": None}},
+        {"b": [], "c": 3, "s": {"x": [], "y": 4}},
+    ]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (tmp_path / "a-0.jsonl").write_text("".join(lines))
+    (tmp_path / "a-1.jsonl").write_text("".join(lines[1::-1]))
+    batches = list(dv.open(tmp_path, layout="parts")._loader(5, **options))
+    found = [row for batch in batches for row in pa.table(batch).to_pylist()]
+    assert found == [*rows, *rows[1::-1]]
+    metas = [batches[0]._field(name)._meta for name in ("b_mask", "c_mask")]
+    assert [meta["mask_of"] for meta in metas] == ["b", "c"]
+
+
 def test_codes_in_lists_of_parts_may_be_missing(tmp_path):
     rows = [["a"], ["b", None], None, [], ["c", "a"]]
     kind = pa.list_(pa.dictionary(pa.int32(), pa.string()))

@@ -36,6 +36,7 @@ from dataview.loader.reading import (
     picked,
     reader,
     sample_node,
+    with_known_masks,
 )
 from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
@@ -364,7 +365,10 @@ class Assembly:
         """Return samples of a stream that are rows of nodes, read together."""
         parts, numbers = parts_of(together(rows), self.sources), np.arange(len(rows))
         readers = {name: self._reader(name, part) for name, part in parts.items()}
-        return _without_own({name: read(numbers) for name, read in readers.items()})
+        found = {name: read(numbers) for name, read in readers.items()}
+        if OWN in parts:
+            found[OWN] = with_known_masks(parts[OWN], found[OWN])
+        return _without_own(found)
 
     def _of_stream(self, node: Node) -> Any:
         return _without_own(sample_of(parts_of(node, self.sources), True))

@@ -199,7 +199,7 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         arrays = [_array(sample, None, place) for sample in samples]
         alike = len({array.shape for array in arrays}) == 1
         if not arrays[0].ndim or (alike and pad is WHERE_NEEDED):
-            return _arrays(arrays, None, place)
+            return _lacking(_arrays(arrays, None, place), [*map(_there, samples)])
         _common_dtype(arrays, place)
         return _with_gaps(ragged_of(*packed(arrays)), samples)
     assert padding is None or isinstance(padding, Pad)

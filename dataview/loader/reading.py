@@ -16,7 +16,15 @@ from dataview.loader.chunks import KeptChunks, may_be_kept
 from dataview.loader.collate import sample_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import NO_META, Attached
-from dataview.plan.gaps import knowing, lacking_at, least_present, present_in, telling, with_mask
+from dataview.plan.gaps import (
+    MASK_OF,
+    knowing,
+    lacking_at,
+    least_present,
+    present_in,
+    telling,
+    with_mask,
+)
 from dataview.plan.kinds import Driven, Record, Sampled, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -66,6 +74,19 @@ def with_gaps(values: Any, there: np.ndarray) -> Any:
     if isinstance(values, Mapping):
         return {**values, OWN: with_gaps(values[OWN], there)}
     return with_mask(stored(ArraySource(values)), stored(ArraySource(there), False))
+
+
+def with_known_masks(node: Node, rows: Any) -> Any:
+    """Return rows that were read of data such that masks among the fields know their columns.
+
+    So they do where nothing else tells what the fields are, as of a stream that was not probed.
+    """
+    if isinstance(node, Record) and isinstance(rows, Mapping):
+        parts = members(node)
+        return {name: with_known_masks(parts[name].node, part) for name, part in rows.items()}
+    if not node.meta.get(MASK_OF):
+        return rows
+    return stored(ArraySource(rows)).replaced(meta=node.meta)
 
 
 def _beside(node: Node, own: Node) -> dict[str, Node]:
@@ -149,6 +170,7 @@ def picked(batch: Any, number: int) -> Any:
         return ragged.row_of(batch, number)
     if isinstance(batch, Node):
         present = present_in(batch)
-        assert present is not None
+        if present is None:  # a mask that knows its column
+            return stored(ArraySource(evaluate(batch)[number]), False).replaced(meta=batch.meta)
         return lacking_at((number,), evaluate(batch), evaluate(present))
     return batch[number]

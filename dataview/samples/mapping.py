@@ -13,6 +13,7 @@ from dataview.index import identity, is_integer, parse
 from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
 from dataview.plan.gaps import (
+    MASK_OF,
     PRESENT,
     is_of_rows,
     knowing,
@@ -212,8 +213,15 @@ def _members(parent: Node, made: RowFunctions, spec: Spec, path: Path) -> Node:
     if isinstance(spec, dict):
         named = {n: _members(parent, made, inner, (*path, n)) for n, inner in spec.items()}
         of_rows = [name for name, part in named.items() if is_of_rows(part)]
-        for name, mask in masks_among({n: part.meta for n, part in named.items()}, of_rows).items():
-            if named[name].has_gaps:  # a function that returns a record returns its masks, too
+        told_of = {n: part.mask_of for n, part in spec.items() if isinstance(part, ArraySpec)}
+        metas = {
+            n: {**part.meta, MASK_OF: told_of[n]} if told_of.get(n) else part.meta
+            for n, part in named.items()
+        }
+        for name, mask in masks_among(metas, of_rows).items():
+            # A function that returns a record returns its masks, too.  Lists do not know theirs.
+            is_of_lists = isinstance(named[name], RaggedSamples) and told_of.get(mask) == name
+            if named[name].has_gaps or is_of_lists:
                 named[mask] = noted(named[mask], name)
         return telling(record(named, 1))
     if count is None:
@@ -422,7 +430,8 @@ def _learnt(node: Undeclared) -> RowFunctions:
         dtype = like.dtype if exact and like.dtype is not None else value.dtype
         if isinstance(like, AnyLength):
             return ArraySpec(like.extents, dtype, exact, like.row)
-        return ArraySpec(value.shape, dtype, exact, None, part.has_gaps)
+        mask_of = part.meta.get(MASK_OF)
+        return ArraySpec(value.shape, dtype, exact, None, part.has_gaps, mask_of)
 
     spec = seen(result.node, node.step.spec, ())
     return node.step.replaced(spec=_with_masks(spec) if _hides_gaps(node.rows) else spec)

@@ -56,7 +56,8 @@ class ArraySpec(NamedTuple):
 
     A dtype that was declared is what values are cast to, as in writing; where an `exact` one was
     learnt from a sample, a value that does not fit into it as it is is refused.  `row` is what rows
-    of a sample are like that differ in length themselves.  If it `has_gaps`, there is a mask.
+    of a sample are like that differ in length themselves.  If it `has_gaps`, there is a mask; what
+    is a mask names its column in `mask_of`.
     """
 
     shape: Extents | None = None
@@ -64,6 +65,7 @@ class ArraySpec(NamedTuple):
     exact: bool = False
     row: AnyLength | None = None
     has_gaps: bool = False
+    mask_of: str | None = None
 
 
 Spec: TypeAlias = "ArraySpec | dict[str, Any]"
