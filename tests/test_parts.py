@@ -535,6 +535,38 @@ def test_each_part_is_read_once_an_epoch(sampler, tmp_path, openings):
         assert set(counts) == {1}
 
 
+@pytest.mark.parametrize("room", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [7, 64, 130])
+@pytest.mark.parametrize("format", ["npy", "parquet"])
+def test_batches_of_several_parts_load_each_part_once_an_epoch(
+    format, size, room, tmp_path, monkeypatch
+):
+    own, reads = np.arange(12 * 50 * 64.0).reshape(12, 50, 64), Counter()
+    for number, rows in enumerate(own):
+        path = tmp_path / f"p{number}.{format}"
+        if format == "npy":
+            np.save(path, rows)
+        else:
+            kind = pa.list_(pa.float64(), 64)
+            pq.write_table(pa.table({"x": pa.array([*rows], kind)}), path)
+    before = loaded.PartFile.read
+
+    def read(part, names, first, stop):
+        reads[part.title] += 1
+        time.sleep(0.001)
+        return before(part, names, first, stop)
+
+    monkeypatch.setattr(loaded.PartFile, "read", read)
+    d = dv.open(tmp_path, layout="parts", parts_in_memory=room * own[0].nbytes)
+    loader = d._loader(size, sampler="part-permutation-permutation", seed=1)
+    for _ in range(2):
+        reads.clear()
+        rows = np.concatenate([batch() if format == "npy" else batch.x() for batch in loader])
+        assert settled()
+        assert {*reads.values()} == {1}
+        assert_same(rows[rows[:, 0].argsort()], own.reshape(-1, 64))
+
+
 def test_fields_of_a_part_are_read_in_one_opening(tmp_path, openings):
     d = dv.open(by_saving(".npz")(tmp_path / "x"), layout="parts")
     openings.counts()

@@ -113,6 +113,7 @@ class Ahead:
         self._at: int | None = None
         self._names: tuple[set[Any], set[Any]] = (set(), set())
         self._behind: dict[int, int] | None = None
+        self._turns: dict[int, int] | None = None
         self._begun: int | None = None
         self._wanted: tuple[int, list[Any]] | None = None
         self._is_busy = False
@@ -125,11 +126,16 @@ class Ahead:
             self._at = self._begun = None
             numbers = [] if order is None else [int(number) for number in order]
             self._behind = None if order is None else dict(itertools.pairwise(numbers))
+            self._turns = None if order is None else {n: turn for turn, n in enumerate(numbers)}
 
     def after(self, part: int) -> int | None:
         """Return the part that comes after one."""
         behind = part + 1 if self._behind is None else self._behind.get(part, self.count)
         return behind if behind < self.count else None
+
+    def turn(self, part: int) -> int:
+        """Return which part in the order one is, the last of all if it is not in the order."""
+        return part if self._turns is None else self._turns.get(part, self.count)
 
     def noted(self, part: int, name: Any, parts: Parts, room: int) -> None:
         """Note that a column of a part is read, and perhaps begin to load the part after it.
@@ -152,7 +158,7 @@ class Ahead:
                 self._names = (self._names[1], set())
                 is_next = before is not None and self.after(before) == part
                 if before is not None and not is_next:
-                    self._behind = None  # it was the order of another loop
+                    self._behind = self._turns = None  # it was the order of another loop
                 needed = 3 if is_next else room + 1
             else:
                 needed = 2 if name in self._names[1] else room + 1  # of the first rows still

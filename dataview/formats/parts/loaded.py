@@ -117,6 +117,7 @@ class PartsTable(Tables):
         self._open: OrderedDict[int, PartFile] = OrderedDict()
         self.ahead = Ahead(len(files))
         self._room = 0
+        self._latest: int | None = None
         self.asked: set[Name] = set()
         """The columns that were asked for, by name."""
         _tables.add(self)
@@ -143,6 +144,13 @@ class PartsTable(Tables):
         """Note in which order the parts will be read."""
         self.ahead.visits(order)
 
+    def turn(self, group: int) -> tuple[bool, int]:
+        """Return when a part is read among others: after the one read last, and in their order.
+
+        So the last rows of a part are read before the first ones of the next part need the room.
+        """
+        return group != self._latest, self.ahead.turn(group)
+
     def whole(self) -> PartsTable | None:
         """Return the table of all parts, if these are a partition."""
         if self.how.partition is None:
@@ -158,6 +166,7 @@ class PartsTable(Tables):
         """Return a column of a part, and perhaps begin to load the part that comes next."""
         self.how.opening.check()
         self.asked.add(name)
+        self._latest = first
         is_coming = self.ahead.is_coming(first)
         if is_coming:  # the thread need not wait until this one has found that its part is there
             self.ahead.noted(first, name, self, self._room)

@@ -162,7 +162,10 @@ class ColumnSource(Source):
                     yield Part(group, behind, places[low:high] - self.starts[group], low)
                     low = high
 
-        return self._read(places, parts(), len(places), memo)
+        found = parts()
+        if self.table.has_arrays:
+            found = iter(sorted(found, key=lambda part: self.table.turn(part.group)))
+        return self._read(places, found, len(places), memo)
 
     def _read(self, which: Any, parts: Iterator[Part], count: int, memo: Memo) -> np.ndarray:
         """Return so many rows of groups; where rows are read whole, the memo gets other columns."""

@@ -246,6 +246,10 @@ class Table(ABC):
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
         """Note in which order the parts will be read."""
 
+    def turn(self, group: int) -> Any:
+        """Return what tells when a group is read among others that are asked for together."""
+        return group
+
     def whole(self) -> Table | None:
         """Return the table of all parts if this one has a partition of them."""
         return None
