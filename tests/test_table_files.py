@@ -3,6 +3,7 @@
 import copy
 import datetime
 import decimal
+import gc
 import json
 import operator
 import os
@@ -1019,6 +1020,65 @@ def test_codes_in_lists_and_times_in_rows_are_saved_as_what_they_stand_for(targe
     wide = dv.View(np.array([0, 1 << 32]))._with_meta(labels=["u", "v"])
     with pytest.raises(TypeError, match="'kind' cannot be a column: the data hold the code 4294"):
         dv.View(kind=wide)._save(target)
+
+
+def table_at(path):
+    """What pyarrow reads of a file of a table."""
+    return (pq.read_table if path.suffix == ".parquet" else pa.feather.read_table)(path)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, None])
+@pytest.mark.parametrize("kind", [pa.decimal128(10, 2), pa.decimal256(12, 2)], ids=str)
+def test_decimals_keep_the_type_that_a_file_told(tmp_path, target, kind, chunks):
+    values = [*map(decimal.Decimal, ("1.10", "99999.99")), None, decimal.Decimal("-3.50")]
+    lists = [values[:1], values[1:3], None, []]
+    pairs = [values[:2], values[1:3], [None, None], values[:2]]
+    kinds = {"d": kind, "l": pa.list_(kind), "p": pa.list_(kind, 2), "none": kind}
+    columns = [values, lists, pairs, [None] * 4]
+    pq.write_table(pa.table(columns, schema=pa.schema(kinds)), tmp_path / "told.parquet")
+    d = dv.open(tmp_path / "told.parquet")
+    for rows in (slice(None), slice(None, None, -1), slice(0, 0)):
+        part = d[rows]
+        part._save(target, chunks=chunks)
+        for table in (table_at(target), pa.table(part)):
+            assert table["d"].to_pylist() == values[rows] and table["l"].to_pylist() == lists[rows]
+            for name, at in kinds.items():
+                own = table[name].type
+                assert getattr(own, "value_type", own) == getattr(at, "value_type", at)
+    assert dv.open(target).d._meta["decimal"] == str(kind)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, None])
+def test_decimals_in_memory_have_a_type_that_holds_all(target, chunks):
+    values = [*map(decimal.Decimal, ("1.1", "-99999.999")), None, decimal.Decimal("7" * 37)]
+    columns = {"d": objects(*values), "small": objects(None, *values[1:3], values[0])}
+    dv.View(**columns, l=dv.ragged([[one] for one in values]))._save(target, chunks=chunks)
+    found = table_at(target)
+    for name, column in columns.items():
+        assert found[name].to_pylist() == column.tolist()
+        assert found[name].type == pa.array(column).type  # Arrow looks at all of them
+    assert found["l"].to_pylist() == [[one] for one in values]
+    told = dv.View(d=columns["d"])  # a type that does not hold them is not theirs
+    told.d = told.d._with_meta(decimal="decimal128(4, 1)")
+    told._save(target, chunks=chunks)
+    assert table_at(target)["d"].to_pylist() == pa.table(told)["d"].to_pylist() == values
+    many = [decimal.Decimal("0." + "1" * 40), decimal.Decimal("1" * 40)]
+    with pytest.raises(TypeError, match=r"'d' cannot be a column: .*(80 digits|range).*"):
+        dv.View(d=objects(*many))._save(target, chunks=chunks)
+
+
+@pytest.mark.parametrize("value", [b"a", 5, True, 0.5, decimal.Decimal("0.5")], ids=repr)
+def test_objects_of_which_the_first_group_has_none_keep_their_type(target, value):
+    dv.View(x=objects(None, value, None, value), y=np.arange(4))._save(target, chunks=1)
+    assert table_at(target)["x"].to_pylist() == [None, value, None, value]
+
+
+def test_a_parquet_file_that_cannot_be_ended_is_closed(tmp_path):
+    mixed = objects("a", "b", 3)
+    with pytest.raises(TypeError, match="'x' cannot be a column"):  # nothing is told of later
+        dv.View(x=mixed)._save(tmp_path / "a.parquet", chunks=1)
+    gc.collect()
+    assert os.listdir(tmp_path) == []
 
 
 def test_groups_have_a_sensible_size(tmp_path):

@@ -5,7 +5,7 @@ Arrow's data never changes, so every column is a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import import_library, shortened
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
+from dataview.formats import DECIMAL, as_told
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
@@ -98,7 +99,7 @@ class _Meant(NamedTuple):
 
 
 def _meant(node: Node, memo: Memo) -> Any:
-    """Return a node's data: codes with their labels, and times with their zone."""
+    """Return a node's data: codes with their labels, times with their zone, decimals in a type."""
     data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
     if labels is not None:
         return _Meant(data, partial(_dictionary, labels=_labels(labels, node)), MISSING)
@@ -107,6 +108,8 @@ def _meant(node: Node, memo: Memo) -> Any:
         unit = np.datetime_data(dtype)[0]
         if unit in _UNITS:
             return _Meant(data, partial(_zoned, unit=unit, zone=zone), np.datetime64("NaT"))
+    if dtype is not None and dtype.hasobject and DECIMAL in node.meta:
+        return _Meant(data, partial(_decimals, meta=node.meta), None)
     return data
 
 
@@ -140,6 +143,12 @@ def _zoned(times: np.ndarray, unit: str, zone: str) -> Any:
     """Return times in UTC with the name of their zone."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     return pyarrow.array(times, pyarrow.timestamp(unit)).cast(pyarrow.timestamp(unit, zone))
+
+
+def _decimals(values: np.ndarray, meta: Mapping[str, Any]) -> Any:
+    """Return decimals in the type that metadata name, if that holds them."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    return as_told(pyarrow.array(values), meta)
 
 
 def _named(rows: Node) -> dict[str, Any]:

@@ -17,10 +17,17 @@ from dataview.formats.media import register_decoder
 from dataview.formats.overview import overview
 from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
-from dataview.formats.tables import node_of_column, node_of_rows, node_of_table
+from dataview.formats.tables import (
+    DECIMAL,
+    as_told,
+    node_of_column,
+    node_of_rows,
+    node_of_table,
+)
 from dataview.write import Recovery
 
 __all__ = [
+    "DECIMAL",
     "FORMATS",
     "INDEX_OPTIONS",
     "Faces",
@@ -29,6 +36,7 @@ __all__ = [
     "Recovery",
     "ZarrSource",
     "append",
+    "as_told",
     "check_access",
     "checked_partition",
     "close",

@@ -1,8 +1,9 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
-from dataview.formats.tables.arrow import HAS_MASK, OF_ELEMENTS, TABLE_META
+from dataview.formats.tables.arrow import DECIMAL, HAS_MASK, OF_ELEMENTS, TABLE_META
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
+from dataview.formats.tables.decimals import as_told, holding, is_decimal, told_decimal, type_in
 from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
@@ -16,6 +17,7 @@ from dataview.formats.tables.schema import Tables, check_schema, joined, missing
 from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
+    "DECIMAL",
     "HAS_MASK",
     "OF_ELEMENTS",
     "TABLE_META",
@@ -26,9 +28,12 @@ __all__ = [
     "Name",
     "Table",
     "Tables",
+    "as_told",
     "check_schema",
     "column_node",
     "has_tables",
+    "holding",
+    "is_decimal",
     "joined",
     "missing_in",
     "node_of_column",
@@ -40,4 +45,6 @@ __all__ = [
     "open_partitions",
     "open_sqlite",
     "table_node",
+    "told_decimal",
+    "type_in",
 ]  # fmt: skip

@@ -26,6 +26,9 @@ TABLE_META = b"dataview"
 """The key under which a field of a schema has the metadata of a view, as JSON."""
 
 
+DECIMAL = "decimal"
+"""The metadata of a field of decimals under this name are their type, such as decimal128(10, 2)."""
+
 HAS_MASK = "mask"
 """The entry of that metadata for a column that has a mask even if nothing is missing."""
 
@@ -194,6 +197,7 @@ def _values_of(kind: Any) -> _Values | str:
     if isinstance(found, str):
         return found
     meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
+    meta |= {DECIMAL: str(kind)} if types.is_decimal(kind) else {}
     nothing = MISSING_CODE if types.is_dictionary(kind) else None
     return _Values(Kind(found, nature=_nature(kind), nothing=nothing), kind, meta)
 

@@ -5,19 +5,33 @@ Records are structs, and ragged rows lists.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.errors import import_library, shortened, warn
 from dataview.formats.field_tree import Leaf
-from dataview.formats.tables import HAS_MASK, OF_ELEMENTS, TABLE_META
+from dataview.formats.tables import (
+    HAS_MASK,
+    OF_ELEMENTS,
+    TABLE_META,
+    as_told,
+    holding,
+    is_decimal,
+    told_decimal,
+    type_in,
+)
 from dataview.formats.writers.arrays import Job, Writer
-from dataview.formats.writers.columns import Columns, left_out
+from dataview.formats.writers.columns import Columns, left_out, plain_columns
+from dataview.plan.build import keyed
 from dataview.plan.gaps import MASK_OF
-from dataview.plan.kinds import known_dtype
+from dataview.plan.kinds import known_dtype, known_shape
+from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.sources import new_file
 from dataview.tables import checked_codes
@@ -25,6 +39,12 @@ from dataview.tables import checked_codes
 GROUP_BYTES = 1 << 26
 LONGEST_GROUP = 1 << 20
 """A group of rows has about so many bytes, and no more rows: readers read groups whole."""
+
+FIRST_ROWS = 1 << 10
+"""So many objects are looked at first, of which only few kinds need a look at more."""
+
+OF_ONE_TYPE = ("string", "binary", "bool")
+"""Types that hold all objects of a kind, whereas there are larger integers than the first ones."""
 
 
 def _in_table(leaf: Leaf) -> str | None:
@@ -42,32 +62,27 @@ def _in_table(leaf: Leaf) -> str | None:
 def _write_parquet(path: str, job: Job) -> None:
     """Write a Parquet file."""
     parquet = import_library("pyarrow.parquet", "dataview[arrow]")
-    table = _Columns(job)
     packing = job.compression or "snappy"
-    with new_file(path) as file:
-        writer = None
-        for part in table.parts():
-            if writer is None:
-                writer = parquet.ParquetWriter(file, part.schema, compression=packing)
-            writer.write_table(part, row_group_size=max(1, part.num_rows))
-        if writer is not None:
-            writer.close()
+    _write(path, job, functools.partial(parquet.ParquetWriter, compression=packing))
 
 
 def _write_feather(path: str, job: Job) -> None:
     """Write an Arrow file, which is a Feather file too; it can be mapped unless it is packed."""
     ipc = import_library("pyarrow.ipc", "dataview[arrow]")
-    table = _Columns(job)
     packing = None if job.compression in (None, "none") else job.compression
-    with new_file(path) as file:
-        writer = None
+    options = ipc.IpcWriteOptions(compression=packing)
+    _write(path, job, functools.partial(ipc.new_file, options=options))
+
+
+def _write(path: str, job: Job, opened: Callable[[Any, Any], Any]) -> None:
+    """Write a file by what `opened` makes of it and a schema: it is closed before the file is."""
+    table = _Columns(job)
+    with contextlib.ExitStack() as held:
+        file, writer = held.enter_context(new_file(path)), None
         for part in table.parts():
             if writer is None:
-                options = ipc.IpcWriteOptions(compression=packing)
-                writer = ipc.new_file(file, part.schema, options=options)
-            writer.write_table(part)
-        if writer is not None:
-            writer.close()
+                writer = held.enter_context(opened(file, part.schema))
+            writer.write_table(part, max(1, part.num_rows))
 
 
 class _Columns(Columns):
@@ -83,8 +98,40 @@ class _Columns(Columns):
 
     def parts(self) -> Any:
         """Yield the rows in groups, one at least."""
+        for at, _, meta in plain_columns(self.tree):
+            if known_dtype(self.leaves[at].node).hasobject and self._step() < self.count:
+                with self._named(at):
+                    self.types[at] = self._type_of_objects(self.leaves[at].node, meta)
         for start, stop in self.groups():
             yield self._rows(start, stop)
+
+    def _type_of_objects(self, node: Node, meta: Mapping[str, Any]) -> Any:
+        """Return the type of objects in several groups, None if the first group tells it.
+
+        Decimals have one that holds all of them, and where the first group lacks values, later ones
+        tell the type.
+        """
+        shape, kind, start = known_shape(node), told_decimal(meta), 0
+        step = min(FIRST_ROWS, self._step())
+        while start < shape[0]:
+            block = evaluate(keyed(node, slice(start, start + step)))
+            own = type_in(block)
+            if own is not None and not is_decimal(own):
+                return _in_axes(own, shape) if start or str(own) in OF_ONE_TYPE else None
+            if own is not None:
+                kind = own if kind is None else holding(kind, own)
+            start, step = start + step, min(2 * step, self._step())
+        return None if kind is None else _in_axes(kind, shape)
+
+    @contextlib.contextmanager
+    def _named(self, at: str) -> Iterator[None]:
+        """Name the field in errors of what cannot be a column."""
+        try:
+            yield
+        except (_pyarrow().ArrowException, TypeError, ValueError) as error:
+            raise TypeError(
+                f"field {self.leaves[at].name!r} cannot be a column: {shortened(str(error))}"
+            ) from error
 
     def _rows(self, start: int, stop: int) -> Any:
         pyarrow = _pyarrow()
@@ -129,14 +176,9 @@ class _Columns(Columns):
             kind = pyarrow.large_list(_field("element", values.type, inner is not None))
             return pyarrow.LargeListArray.from_arrays(offsets, values, type=kind, mask=gaps)
         block = self.block(entry["at"], start, stop)
-        meta = entry.get("meta", {})
-        try:
-            found = _arrow_array(block, present, self.types.get(entry["at"]), meta)
-        except (pyarrow.ArrowException, TypeError, ValueError) as error:
-            raise TypeError(
-                f"field {self.leaves[entry['at']].name!r} cannot be a column: "
-                f"{shortened(str(error))}"
-            ) from error
+        with self._named(entry["at"]):
+            kind = self.types.get(entry["at"])
+            found = _arrow_array(block, present, kind, entry.get("meta", {}))
         self.types[entry["at"]] = found.type
         return found
 
@@ -204,9 +246,17 @@ def _arrow_array(
         _check_objects(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
+    found = as_told(found, meta) if kind is None else found
     if kind is None and pyarrow.types.is_null(found.type):
         return found.cast(pyarrow.string())
     return found
+
+
+def _in_axes(kind: Any, shape: tuple[int, ...]) -> Any:
+    """Return the type of rows of some shape whose elements are of a type."""
+    for length in reversed(shape[1:]):
+        kind = _pyarrow().list_(kind, length)
+    return kind
 
 
 def _check_objects(block: np.ndarray) -> None:

@@ -1,0 +1,83 @@
+"""Types of decimals in Arrow: the one that a file told, and the one that holds some values.
+
+NumPy has objects without digits that are fixed, so that the type is metadata of the field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dataview.formats.tables.arrow import DECIMAL, arrow
+from dataview.plan.operations import is_present
+
+MOST_DIGITS = {128: 38, 256: 76}
+"""How many digits a decimal has in a type that holds any it may meet, by the bits of the type."""
+
+_TOLD = re.compile(r"(decimal(?:32|64|128|256))\((\d{1,2}), (-?\d{1,3})\)")
+
+
+def told_decimal(meta: Mapping[str, Any]) -> Any:
+    """Return the type of decimals that metadata name, None if they name none.
+
+    >>> told_decimal({"decimal": "decimal128(10, 2)"}), told_decimal({"decimal": "any"})
+    (Decimal128Type(decimal128(10, 2)), None)
+    """
+    told = meta.get(DECIMAL)
+    found = _TOLD.fullmatch(told) if isinstance(told, str) else None
+    if found is None:
+        return None
+    try:
+        return getattr(arrow(), found[1])(int(found[2]), int(found[3]))
+    except (AttributeError, ValueError):  # of a newer Arrow, or with more digits than it has
+        return None
+
+
+def type_in(block: np.ndarray) -> Any:
+    """Return the type that Arrow finds for objects, None if all are missing.
+
+    >>> type_in(np.array([None, 2], object)), type_in(np.array([None], object))
+    (DataType(int64), None)
+    """
+    values = block.reshape(-1)
+    there = values[is_present(values)].tolist()
+    return arrow().infer_type(there) if there else None
+
+
+def holding(one: Any, other: Any) -> Any:
+    """Return the type of decimals that holds those of two types: the first one if that does.
+
+    >>> a, b = arrow().decimal128(10, 2), arrow().decimal128(5, 4)
+    >>> str(holding(a, arrow().decimal128(9, 1))), str(holding(a, b))
+    ('decimal128(10, 2)', 'decimal128(12, 4)')
+    """
+    scale = max(one.scale, other.scale)
+    digits = scale + max(one.precision - one.scale, other.precision - other.scale)
+    if (digits, scale) == (one.precision, one.scale):
+        return one
+    bits = next((bits for bits, most in MOST_DIGITS.items() if digits <= most), None)
+    if bits is None:
+        raise ValueError(
+            f"its decimals need {digits} digits together, and no type has more than "
+            f"{MOST_DIGITS[256]}; _map(str) makes texts of them"
+        )
+    return (arrow().decimal128 if bits == 128 else arrow().decimal256)(digits, scale)
+
+
+def is_decimal(kind: Any) -> bool:
+    """Whether a type is one of decimals."""
+    return bool(arrow().types.is_decimal(kind))
+
+
+def as_told(array: Any, meta: Mapping[str, Any]) -> Any:
+    """Return an array in the type of decimals that metadata name, if that holds its values."""
+    told = told_decimal(meta)
+    if told is None:
+        return array
+    if arrow().types.is_null(array.type):
+        return array.cast(told)
+    is_held = is_decimal(array.type) and holding(told, array.type) == told
+    return array.cast(told) if is_held else array
