@@ -1073,6 +1073,14 @@ def test_objects_of_which_the_first_group_has_none_keep_their_type(target, value
     assert table_at(target)["x"].to_pylist() == [None, value, None, value]
 
 
+@pytest.mark.parametrize("values", [(1, 2.5), (True, 2), (b"a", "b"), (2.5, True)], ids=str)
+@pytest.mark.parametrize("chunks", [1, None])
+def test_objects_of_several_kinds_are_refused_in_any_groups(target, values, chunks):
+    for column in (objects(*values), objects(None, values[0], None, values[1])):
+        with pytest.raises(TypeError, match=r"'x' cannot be a column: .* several kinds"):
+            dv.View(x=column)._save(target, chunks=chunks)
+
+
 def test_a_parquet_file_that_cannot_be_ended_is_closed(tmp_path):
     mixed = objects("a", "b", 3)
     with pytest.raises(TypeError, match="'x' cannot be a column"):  # nothing is told of later

@@ -91,6 +91,7 @@ class _Columns(Columns):
     def __init__(self, job: Job) -> None:
         super().__init__(job, GROUP_BYTES, LONGEST_GROUP)
         self.types: dict[str, Any] = {}
+        self.kinds: dict[str, set[type]] = {}
         self.meta = self.tree.get("meta")
         left = sorted(left_out(self.tree, ""))
         if left:
@@ -178,6 +179,8 @@ class _Columns(Columns):
         block = self.block(entry["at"], start, stop)
         with self._named(entry["at"]):
             kind = self.types.get(entry["at"])
+            if block.dtype.kind == "O":
+                _check_objects(block, self.kinds.setdefault(entry["at"], set()))
             found = _arrow_array(block, present, kind, entry.get("meta", {}))
         self.types[entry["at"]] = found.type
         return found
@@ -243,7 +246,6 @@ def _arrow_array(
         kind = pyarrow.timestamp(np.datetime_data(dtype)[0], meta["timezone"])
     if dtype.kind == "O":
         block = np.where(is_present(block), block, np.array(None))  # NaN is no text and no truth
-        _check_objects(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
     found = as_told(found, meta) if kind is None else found
@@ -259,9 +261,13 @@ def _in_axes(kind: Any, shape: tuple[int, ...]) -> Any:
     return kind
 
 
-def _check_objects(block: np.ndarray) -> None:
-    """Raise if there are objects of several kinds: Arrow would make bytes of texts beside bytes."""
-    kinds = {type(value) for value in block.tolist() if value is not None}
+def _check_objects(block: np.ndarray, kinds: set[type]) -> None:
+    """Raise if there are objects of several kinds; those of earlier groups are in a set.
+
+    Arrow would make bytes of texts beside bytes, and whole numbers of others in a later group.
+    """
+    flat = block.reshape(-1)
+    kinds |= {*map(type, flat[is_present(flat)].tolist())}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(
