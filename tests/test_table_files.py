@@ -1073,6 +1073,19 @@ def test_objects_of_which_the_first_group_has_none_keep_their_type(target, value
     assert table_at(target)["x"].to_pylist() == [None, value, None, value]
 
 
+@pytest.mark.parametrize("chunks", [1, None])
+def test_lists_of_dates_that_are_objects_are_saved(target, chunks):
+    days = [datetime.date(2020, 1, day) for day in (1, 2, 3)]
+    rows = [days[:2], None, [], [days[2], None]]
+    d = dv.View(pa.table({"x": pa.array(rows, pa.list_(pa.date32()))}))
+    arrays = objects(*(row if row is None else np.array(row, "M8[D]") for row in rows))
+    copy = dv.View(x=d.x(), arrays=arrays)
+    copy._save(target, chunks=chunks)
+    for table in (table_at(target), pa.table(copy)):
+        assert table["arrays"].to_pylist() == rows
+        assert table["x"].to_pylist() == [row or [] for row in rows]  # the mask is not in the copy
+
+
 @pytest.mark.parametrize("values", [(1, 2.5), (True, 2), (b"a", "b"), (2.5, True)], ids=str)
 @pytest.mark.parametrize("chunks", [1, None])
 def test_objects_of_several_kinds_are_refused_in_any_groups(target, values, chunks):

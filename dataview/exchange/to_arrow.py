@@ -14,7 +14,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import import_library, shortened
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
-from dataview.formats import DECIMAL, as_told
+from dataview.formats import DECIMAL, as_told, with_dates
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
@@ -240,7 +240,7 @@ def _column(part: Any, pyarrow: Any) -> Any:
             pyarrow.binary(data.dtype.itemsize), len(data), [None, raw]
         )
     try:
-        return pyarrow.array(data)
+        return pyarrow.array(with_dates(data) if data.dtype.hasobject else data)
     except pyarrow.ArrowNotImplementedError as error:
         raise TypeError(f"Arrow has no columns of {data.dtype}: {error}") from None
 

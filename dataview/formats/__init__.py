@@ -23,6 +23,7 @@ from dataview.formats.tables import (
     node_of_column,
     node_of_rows,
     node_of_table,
+    with_dates,
 )
 from dataview.write import Recovery
 
@@ -57,4 +58,5 @@ __all__ = [
     "save",
     "saved_as",
     "to_be_divided",
+    "with_dates",
 ]  # fmt: skip

@@ -1,9 +1,16 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
 from dataview.formats.tables.arrow import DECIMAL, HAS_MASK, OF_ELEMENTS, TABLE_META
+from dataview.formats.tables.arrow_objects import (
+    as_told,
+    holding,
+    is_decimal,
+    told_decimal,
+    type_in,
+    with_dates,
+)
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import Column, Kind, Name, Table
-from dataview.formats.tables.decimals import as_told, holding, is_decimal, told_decimal, type_in
 from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
@@ -47,4 +54,5 @@ __all__ = [
     "table_node",
     "told_decimal",
     "type_in",
+    "with_dates",
 ]  # fmt: skip

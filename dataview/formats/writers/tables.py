@@ -25,6 +25,7 @@ from dataview.formats.tables import (
     is_decimal,
     told_decimal,
     type_in,
+    with_dates,
 )
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out, plain_columns
@@ -246,6 +247,7 @@ def _arrow_array(
         kind = pyarrow.timestamp(np.datetime_data(dtype)[0], meta["timezone"])
     if dtype.kind == "O":
         block = np.where(is_present(block), block, np.array(None))  # NaN is no text and no truth
+        block = with_dates(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
     found = as_told(found, meta) if kind is None else found

@@ -1,6 +1,6 @@
-"""Types of decimals in Arrow: the one that a file told, and the one that holds some values.
+"""Objects as Arrow has them: decimals in a type that a file told or that holds all, lists of dates.
 
-NumPy has objects without digits that are fixed, so that the type is metadata of the field.
+NumPy has decimals as objects of any number of digits, so that their type is metadata of the field.
 """
 
 from __future__ import annotations
@@ -43,8 +43,25 @@ def type_in(block: np.ndarray) -> Any:
     (DataType(int64), None)
     """
     values = block.reshape(-1)
-    there = values[is_present(values)].tolist()
+    there = [*map(_with_dates, values[is_present(values)].tolist())]
     return arrow().infer_type(there) if there else None
+
+
+def with_dates(values: np.ndarray) -> np.ndarray:
+    """Return objects with lists of dates for arrays of days, of which Arrow makes no lists."""
+    if not any(isinstance(value, np.ndarray) for value in values):
+        return values
+    found = np.empty(len(values), object)
+    found[:] = [*map(_with_dates, values)]
+    return found
+
+
+def _with_dates(value: Any) -> Any:
+    is_of_days = isinstance(value, np.ndarray) and value.dtype == _DAYS
+    return value.tolist() if is_of_days else value
+
+
+_DAYS = np.dtype("M8[D]")
 
 
 def holding(one: Any, other: Any) -> Any:
