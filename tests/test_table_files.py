@@ -1022,6 +1022,60 @@ def test_codes_in_lists_and_times_in_rows_are_saved_as_what_they_stand_for(targe
         dv.View(kind=wide)._save(target)
 
 
+LABELS = {
+    "days": np.array(["2020-01-02", "2020-01-01"], "M8[D]"),
+    "times": np.array(["2020-01-02T03", "2020-01-01"], "M8[us]"),
+    "durations": np.array([5, 2], "m8[ms]"),
+    "integers": np.array([20, 10]),
+    "numbers": np.array([0.5, 1.5]),
+    "truths": np.array([True, False]),
+}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "h5", "npz", "zarr"])
+@pytest.mark.parametrize("kind", LABELS)
+def test_codes_of_labels_that_are_no_texts_are_saved(tmp_path, suffix, kind):
+    labels, codes = LABELS[kind], np.array([1, 0, -1, 1])
+    listed = [*labels] if labels.dtype.kind in "mM" else labels.tolist()
+    d = dv.View(c=dv.View(codes)._with_meta(labels=listed))
+    d._save(tmp_path / f"a.{suffix}", chunks=None)
+    found = dv.open(tmp_path / f"a.{suffix}")
+    for number, label in enumerate(labels):
+        assert (found.c == label)().tolist() == (codes == number).tolist()
+    assert found.c._isna()().tolist() == (codes == -1).tolist()
+    # Parquet has dictionaries of texts alone, and of durations there are none in tables.
+    if suffix != "parquet" and (suffix, kind) != ("feather", "durations"):
+        assert found.c._meta["labels"] == listed and found.c().tolist() == codes.tolist()
+        assert np.array(found.c._meta["labels"]).dtype == labels.dtype
+    values = [pa.array(labels)[code].as_py() if code >= 0 else None for code in codes]
+    assert pa.table(found)["c"].to_pylist() == pa.table(d)["c"].to_pylist() == values
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_codes_of_dates_are_written_as_dates(tmp_path, suffix):
+    days = ["2020-01-02", "2020-01-01"]
+    codes = dv.View(np.array([1, 0, -1, 1]))._with_meta(labels=[*map(np.datetime64, days)])
+    dv.View(c=codes, n=np.arange(4))._save(tmp_path / f"a.{suffix}")
+    found = dv.open(tmp_path / f"a.{suffix}").c._astype("M8[D]")()
+    np.testing.assert_array_equal(found, np.array([days[1], days[0], "NaT", days[1]], "M8[D]"))
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("ns"), pa.duration("us")], ids=str)
+def test_labels_that_are_times_are_those_of_numpy(tmp_path, kind):
+    values = pa.array([3, 1, None, 3], pa.int64()).cast(pa.int32() if kind.bit_width < 64 else kind)
+    table = pa.table({"c": values.cast(kind).dictionary_encode()})
+    pa.feather.write_feather(table, tmp_path / "c.feather")
+    dtype = values.cast(kind).to_numpy(zero_copy_only=False).dtype
+    for d in (dv.View(table), dv.open(tmp_path / "c.feather"), dv.open([tmp_path / "c.feather"])):
+        labels = d.c._meta["labels"]
+        np.testing.assert_array_equal(labels, np.array([3, 1], "i8").view(dtype))
+        d._save(tmp_path / "again.feather")
+        assert (
+            pa.feather.read_table(tmp_path / "again.feather")["c"].to_pylist()
+            == table["c"].to_pylist()
+        )
+
+
 def table_at(path):
     """What pyarrow reads of a file of a table."""
     return (pq.read_table if path.suffix == ".parquet" else pa.feather.read_table)(path)

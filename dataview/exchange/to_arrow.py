@@ -14,7 +14,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import import_library, shortened
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
-from dataview.formats import DECIMAL, as_told, with_dates
+from dataview.formats import DECIMAL, array_of_labels, as_told, with_dates
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
@@ -122,7 +122,7 @@ def _labels(labels: Labels, node: Node) -> Any:
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     listed = labels.list()
     try:
-        return pyarrow.array(listed) if listed else pyarrow.array(listed, pyarrow.string())
+        return array_of_labels(listed) if listed else pyarrow.array(listed, pyarrow.string())
     except pyarrow.ArrowException as error:
         raise TypeError(
             f"{name_of(node)} holds codes, and Arrow has no columns of their labels: "

@@ -19,6 +19,7 @@ from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
 from dataview.formats.tables import (
     DECIMAL,
+    array_of_labels,
     as_told,
     node_of_column,
     node_of_rows,
@@ -37,6 +38,7 @@ __all__ = [
     "Recovery",
     "ZarrSource",
     "append",
+    "array_of_labels",
     "as_told",
     "check_access",
     "checked_partition",

@@ -1,7 +1,14 @@
 """Tables: columns of numbers, texts, lists and records, read a group of rows at a time."""
 
-from dataview.formats.tables.arrow import DECIMAL, HAS_MASK, OF_ELEMENTS, TABLE_META
+from dataview.formats.tables.arrow import (
+    DECIMAL,
+    HAS_MASK,
+    OF_ELEMENTS,
+    TABLE_META,
+    are_labels,
+)
 from dataview.formats.tables.arrow_objects import (
+    array_of_labels,
     as_told,
     holding,
     is_decimal,
@@ -35,6 +42,8 @@ __all__ = [
     "Name",
     "Table",
     "Tables",
+    "are_labels",
+    "array_of_labels",
     "as_told",
     "check_schema",
     "column_node",

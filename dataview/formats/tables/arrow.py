@@ -7,13 +7,13 @@ its own by the names that lead to it.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.errors import import_library
+from dataview.formats.meta_text import is_time, of_text
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 from dataview.plan.gaps import LABELS
@@ -118,8 +118,27 @@ def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, L
         return
     for own, leaf in _below(field.type, name, around.with_nulls_of(field)):
         if own == name and isinstance(leaf, Leaf) and field.metadata:
-            leaf = leaf._replace(meta={**text_meta(field.metadata), **leaf.meta})
+            leaf = leaf._replace(meta=_noted(field.metadata, leaf))
         yield own, leaf
+
+
+def _noted(told: Mapping[bytes, bytes], leaf: Leaf) -> dict[str, Any]:
+    """Return the metadata of a leaf with those that a file told of it.
+
+    Parquet keeps dictionaries of texts alone: of others there are the values, which are no codes.
+    """
+    found = text_meta(told)
+    if are_labels(found.get("labels")) and not arrow().types.is_dictionary(leaf.type):
+        del found["labels"]
+    return {**found, **leaf.meta}
+
+
+def are_labels(labels: Any) -> bool:
+    """Whether metadata list labels of which a dictionary is made: each once, of one kind."""
+    if not isinstance(labels, list) or not labels or len({type(one) for one in labels}) > 1:
+        return False
+    is_kept = isinstance(labels[0], (str, int, float, bytes)) or is_time(labels[0])
+    return is_kept and len(set(labels)) == len(labels)
 
 
 @functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types
@@ -372,6 +391,6 @@ def _labels_in(notes: Mapping[bytes, bytes] | None) -> dict[Name, list[str]]:
 
 def _from_json(text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return of_text(text)
     except (ValueError, RecursionError):
         return None

@@ -20,6 +20,7 @@ from dataview.formats.tables.arrow_values import (
     columns_of,
     dictionaries_in,
     labels_in,
+    listed_labels,
     noted_labels,
     one_array,
 )
@@ -173,7 +174,7 @@ class ArrowTable(Table):
         if found is None:
             return {}
         with self.named(name):  # texts of a broken file may be no UTF-8
-            return {"labels": found.to_pylist()}
+            return {"labels": listed_labels(found)}
 
     def close(self) -> None:
         """Have all views of the file say that it is closed."""

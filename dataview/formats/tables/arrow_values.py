@@ -20,6 +20,7 @@ from dataview.formats.tables.arrow import (
     pairs_of,
     stored_type,
 )
+from dataview.formats.tables.arrow_objects import array_of_labels
 from dataview.formats.tables.columns import Column, Name, mask_of, tidy
 from dataview.formats.tables.late_values import Decoded, LateValues
 from dataview.plan.operations import may_be_missing, nothing_in
@@ -288,10 +289,20 @@ def noted_labels(leaf: Leaf) -> Any:
     if not isinstance(labels, list):
         return None
     try:
-        found = pyarrow.array(labels, leaf.type.value_type)
+        found = array_of_labels(labels, leaf.type.value_type)
     except pyarrow.ArrowException:
         return None
     return None if found.null_count or len(found.unique()) < len(found) else found
+
+
+def listed_labels(labels: Any) -> list[Any]:
+    """Return labels as a list: dates and durations as NumPy has them, all else as Python has."""
+    types, kind = arrow().types, labels.type
+    is_of_times = types.is_date(kind) or types.is_duration(kind) or types.is_timestamp(kind)
+    if is_of_times and not getattr(kind, "tz", None):
+        return [*values_of(labels)]
+    found: list[Any] = labels.to_pylist()
+    return found
 
 
 def labels_in(dictionaries: Sequence[Any]) -> Any:

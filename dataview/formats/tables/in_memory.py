@@ -19,6 +19,7 @@ from dataview.formats.tables.arrow_values import (
     items_in,
     labels_in,
     lacks_elements,
+    listed_labels,
     one_array,
 )
 from dataview.formats.tables.column_nodes import nested, table_node
@@ -50,7 +51,7 @@ def node_of_table(table: Any) -> Node:
         for own, part in _columns(column, name, labels).items():
             meta = dict(found.found[own].meta)
             if own in labels:
-                meta["labels"] = labels[own].to_pylist()
+                meta["labels"] = listed_labels(labels[own])
             nodes[own] = described(_node(part), meta)
             if part.present is not None and not part.present.all():
                 masks[own] = stored(ArraySource(part.present), False)

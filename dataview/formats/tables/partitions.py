@@ -20,7 +20,7 @@ from dataview.formats.contents import ALONE, described, of_its_own
 from dataview.formats.handles import Claim
 from dataview.formats.tables.arrow import is_codes_of_texts
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
-from dataview.formats.tables.arrow_values import labels_in
+from dataview.formats.tables.arrow_values import labels_in, listed_labels
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
 from dataview.formats.tables.feather import FeatherTable
@@ -158,7 +158,7 @@ class FolderTable(Tables):
             for name, leaf in table.leaves.items():
                 metas.setdefault(name, dict(leaf.meta))
         for name, labels in self.labels.items():
-            metas[name]["labels"] = labels.to_pylist()
+            metas[name]["labels"] = listed_labels(labels)
         found = table_node(self, self.kinds, fill, metas, lost)
         return described(found, self.tables[0].meta)
 

@@ -29,6 +29,7 @@ from dataview.formats.field_tree import (
     part_of,
     plain_attributes,
 )
+from dataview.formats.meta_text import as_text
 from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -61,7 +62,7 @@ class Job:
     @property
     def text(self) -> str:
         """The description."""
-        return json.dumps(self.description)
+        return as_text(self.description)
 
 
 Holds = Callable[[Leaf], str | None]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,10 +15,13 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import import_library, shortened, warn
 from dataview.formats.field_tree import Leaf
+from dataview.formats.meta_text import as_text
 from dataview.formats.tables import (
     HAS_MASK,
     OF_ELEMENTS,
     TABLE_META,
+    are_labels,
+    array_of_labels,
     as_told,
     holding,
     is_decimal,
@@ -188,7 +190,7 @@ class _Columns(Columns):
 
 
 def _as_meta(meta: Any) -> dict[bytes, bytes] | None:
-    return {TABLE_META: json.dumps(meta).encode()} if meta else None
+    return {TABLE_META: as_text(meta).encode()} if meta else None
 
 
 def _pyarrow() -> Any:
@@ -234,11 +236,14 @@ def _arrow_array(
     if gaps is not None and dtype.kind in "Mm":
         gaps = gaps | np.isnat(block)  # beside a mask, Arrow takes NaT for a number
     labels: Any = meta.get("labels")
-    if dtype.kind in "iu" and _are_labels(labels):
+    if dtype.kind in "iu" and are_labels(labels):
         gaps = (block < 0) if gaps is None else gaps
         checked_codes(block[~gaps], len(labels))
         codes = pyarrow.array(block.astype("i4"), mask=gaps)
-        return pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(labels))
+        column = pyarrow.DictionaryArray.from_arrays(codes, array_of_labels(labels))
+        # Parquet would read numbers where a dictionary of durations was.
+        is_bare = pyarrow.types.is_duration(column.type.value_type)
+        return column.dictionary_decode() if is_bare else column
     if dtype.kind == "V":
         raw = pyarrow.py_buffer(np.ascontiguousarray(block).tobytes())
         whole = pyarrow.Array.from_buffers(pyarrow.binary(dtype.itemsize), len(block), [None, raw])
@@ -276,13 +281,6 @@ def _check_objects(block: np.ndarray, kinds: set[type]) -> None:
             f"it holds objects of several kinds ({names}), and a column has one; _map(str) makes "
             "texts of them"
         )
-
-
-def _are_labels(labels: Any) -> bool:
-    """Whether metadata list labels, each once, of one kind."""
-    if not isinstance(labels, list) or not labels or len({type(one) for one in labels}) > 1:
-        return False
-    return isinstance(labels[0], (str, int, float, bytes)) and len(set(labels)) == len(labels)
 
 
 _TO_PARQUET = ("none", "snappy", "zstd", "gzip", "lz4", "brotli")
