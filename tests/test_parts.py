@@ -493,6 +493,45 @@ def test_a_part_of_another_schema_is_refused_or_unified(tmp_path):
     assert d.y[2:4]().tolist() == [0, 1]
 
 
+EMPTY = {
+    ".csv": (["n,w\n1,\n", "n,w\n2,text\n", "n,w\n3,\n"], [None, "text", None]),
+    ".jsonl": (['{"w": null}\n', '{"w": "text"}\n', '{"w": null}\n'], [None, "text", None]),
+    ".json": (['[{"w": []}]', '[{"w": ["a", "b"]}]', '[{"w": []}]'], [[], ["a", "b"], []]),
+}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 2), (2, 0, 1)])
+@pytest.mark.parametrize("suffix", EMPTY)
+def test_a_column_without_values_in_a_part_is_what_it_is_in_others(suffix, order, tmp_path):
+    texts, values = EMPTY[suffix]
+    for number, which in enumerate(order):
+        (tmp_path / f"p{number}{suffix}").write_text(texts[which])
+    how = {"layout": "parts", "format": "json"} if suffix == ".json" else {"layout": "parts"}
+
+    def rows_in(d):
+        return [None if x != x else x for x in pa.table(d)["w"].to_pylist()]  # NaN is no number
+
+    for schema in ({"schema": "union"}, {}):
+        d = dv.open(tmp_path, **how, manifest=True, **schema)
+        assert rows_in(d) == [values[which] for which in order]
+        assert rows_in(dv.open(tmp_path, **how)) == [values[which] for which in order]
+
+
+def test_a_list_without_values_in_a_part_of_a_stream_is_a_list(tmp_path):
+    rows = [["a"], [], ["b", "c"]]
+    for number, row in enumerate(rows):
+        (tmp_path / f"p{number}.jsonl").write_text(json.dumps({"w": row}) + "\n")
+    d = dv.open(tmp_path, layout="parts")
+    assert [row for batch in d._loader(2) for row in pa.table(batch)["w"].to_pylist()] == rows
+
+
+def test_a_stream_whose_first_part_has_no_value_says_so(tmp_path):
+    for number, text in enumerate(EMPTY[".csv"][0][:2]):
+        (tmp_path / f"p{number}.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"'w' of .*p0\.csv has no value.*p1\.csv; manifest=True"):
+        list(dv.open(tmp_path, layout="parts"))
+
+
 def test_a_part_of_a_stream_with_another_schema_is_refused_in_its_turn(tmp_path):
     folder = put_csv(tmp_path / "c", [0, 3])
     (folder / "part-1.csv").write_text("a,b\nx,y\n")

@@ -12,7 +12,7 @@ from dataview.formats.parts.counting import Counted, Fact, How, Labels, opened_p
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
-from dataview.formats.tables import Name
+from dataview.formats.tables import NOTHING, Name
 from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
@@ -121,6 +121,13 @@ class PartSamples(ClosableSamples):
             Counted(two, (0, rows), schemas, (0, 1), two.files, self.labels), self.how
         )
         for name, kind in table.kinds.items():
+            model = self.fact[1].get(name)
+            if model is not None and model.nature == NOTHING != kind.nature and not model.depth:
+                raise ValueError(
+                    f"field {'.'.join(name)!r} of {shown(self.listing.path_of(self.model))} has no "
+                    "value, so that the stream has no dtype for those of "
+                    f"{shown(self.listing.path(number))}; manifest=True looks at all parts first"
+                )
             if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
                 raise ValueError(
                     f"field {'.'.join(name)!r} of {shown(self.listing.path(number))} has missing "

@@ -17,7 +17,7 @@ from dataview.formats.tables.arrow_objects import (
     with_dates,
 )
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
-from dataview.formats.tables.columns import Column, Kind, Name, Table
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
 from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
@@ -33,6 +33,7 @@ from dataview.formats.tables.sqlite import open_sqlite
 __all__ = [
     "DECIMAL",
     "HAS_MASK",
+    "NOTHING",
     "OF_ELEMENTS",
     "TABLE_META",
     "TABLE_SUFFIXES",

@@ -33,8 +33,8 @@ class ColumnSource(Source):
     """
 
     __slots__ = (
-        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "lacks_elements", "name", "shape",
-        "starts", "table",
+        "chunk_rows", "depth", "dtype", "has_gaps", "is_mask", "lacks_elements", "name", "nature",
+        "shape", "starts", "table",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +50,7 @@ class ColumnSource(Source):
         self.starts = table.starts if starts is None else starts
         self.has_gaps = kind.has_missing and not is_mask
         self.dtype = np.dtype(bool) if is_mask else kind.dtype
-        self.lacks_elements = kind.lacks_elements
+        self.lacks_elements, self.nature = kind.lacks_elements, kind.nature
         self.shape = (int(self.starts[-1]), *(kind.mask_shape if is_mask else kind.shape))
         self.chunk_rows = chunk_rows(table, self.starts)
 
@@ -65,6 +65,7 @@ class ColumnSource(Source):
             self.dtype,
             self.shape[1:],
             has_missing=self.has_gaps,
+            nature=self.nature,
             lacks_elements=self.lacks_elements,
         )
 
@@ -407,7 +408,7 @@ class ListSource(ColumnSource):
     def __init__(self, lists: Lists, is_mask: bool = False) -> None:
         self.lists, self.table, self.name, self.is_mask = lists, lists.table, lists.name, is_mask
         self.dtype, self.depth = np.dtype(bool) if is_mask else lists.kind.dtype, lists.kind.depth
-        self.has_gaps = lists.kind.has_missing and not is_mask
+        self.has_gaps, self.nature = lists.kind.has_missing and not is_mask, lists.kind.nature
 
     def near(self, lists: Lists) -> ListSource:
         """Return the source of the same of other lists of the column."""

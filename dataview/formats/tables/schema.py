@@ -116,7 +116,9 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     """Return what a column is that two tables have."""
     for empty, full in ((one, other), (other, one)):
         if empty.nature == NOTHING and empty.depth in (0, full.depth) and not empty.shape:
-            return full._replace(has_missing=True)
+            is_of_lists = full.depth > 0 and empty.depth == full.depth  # they may be there, empty
+            lacks = one.has_missing or other.has_missing or not is_of_lists
+            return full._replace(has_missing=lacks)
     both = one._replace(
         has_missing=one.has_missing or other.has_missing,
         lacks_elements=one.lacks_elements or other.lacks_elements,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.tables.columns import Column, Kind
+from dataview.formats.tables.columns import NOTHING, Column, Kind
 from dataview.formats.tables.schema import missing_in
 from dataview.formats.texts.dialect import Dialect, Quoted
 
@@ -157,13 +157,13 @@ def kind_of(seen: int) -> Kind:
     (dtype('O'), dtype('float64'))
     """
     natures = [nature for nature in NATURES if seen & nature]
-    dtype = OBJECT
+    dtype, nature = OBJECT, ""
     if len(natures) == 1:
         dtype = _dtype(seen)
     elif not natures and not seen & QUOTED:  # nothing but what is missing
-        dtype = np.dtype("f8")
+        dtype, nature = np.dtype("f8"), NOTHING
     quoted = seen & QUOTED and dtype != OBJECT
-    return Kind(dtype, has_missing=bool(seen & MISSING or quoted))
+    return Kind(dtype, has_missing=bool(seen & MISSING or quoted), nature=nature)
 
 
 def _dtype(seen: int) -> np.dtype[Any]:

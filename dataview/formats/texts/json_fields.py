@@ -11,7 +11,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.contents import DEEPEST
-from dataview.formats.tables.columns import Column, Kind, Name, tidy
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, tidy
 from dataview.formats.tables.schema import missing_in
 
 MOST_FIELDS = 1 << 12
@@ -193,7 +193,9 @@ def _leaves(
             yield name, dtype
         else:
             is_lacking = has_gaps and dtype.kind == "b"  # no truth value says that it is missing
-            kind = Kind(dtype, (), steps.count(None), is_missing or is_lacking)
+            is_empty = not (form.kinds if in_list else kinds)
+            nature = NOTHING if is_empty else ""
+            kind = Kind(dtype, (), steps.count(None), is_missing or is_lacking, nature)
             yield name, Leaf(steps, kind, has_gaps if in_list else is_missing)
 
 
