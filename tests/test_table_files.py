@@ -1071,8 +1071,7 @@ def test_labels_that_are_times_are_those_of_numpy(tmp_path, kind):
         np.testing.assert_array_equal(labels, np.array([3, 1], "i8").view(dtype))
         d._save(tmp_path / "again.feather")
         again = pa.feather.read_table(tmp_path / "again.feather")["c"].combine_chunks()
-        assert again.dictionary_decode().equals(table["c"].combine_chunks().dictionary_decode())
-        )
+        assert again.cast(kind).equals(table["c"].combine_chunks().cast(kind))
 
 
 def table_at(path):
