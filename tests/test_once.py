@@ -589,3 +589,98 @@ def test_samples_of_any_lengths_are_made_once_to_be_saved(suffix, tmp_path):
     for sample in saved:
         assert_rows_agree(sample._asdict())
     assert saved.words._lengths()().tolist() == [row % 4 + 1 for row in range(N)]
+
+
+# -------------------- tables --------------------
+
+
+class Labelled:
+    """A function of a number: two equal labels that are drawn, and numbers; it counts its calls."""
+
+    def __init__(self):
+        self.rows = []
+        self.rng = np.random.default_rng(3)
+
+    def __call__(self, row):
+        self.rows.append(row)
+        label = int(self.rng.integers(3))
+        return {"a": label, "b": label, "x": np.full(2, 10.0 * label), "y": label + 0.5}
+
+
+LABELLED_KINDS = {
+    "samples by number": lambda f, n: dv.View(f, _length=n)._probe(),
+    "map": lambda f, n: dv.View(np.arange(n))._map(lambda row: f(int(row())))._probe(),
+    "declared": lambda f, n: dv.View(np.arange(n))._map(
+        lambda row: f(int(row())), shape={"a": (), "b": (), "x": (2,), "y": ()}, dtype=float
+    ),
+    "expressions": lambda f, n: by_field(dv.View(f, _length=n)._probe(), lambda x: x + 0),
+}
+
+OF_TABLES = {
+    "mean by an array": (1, lambda v: v._group(by=np.arange(len(v)) % 4)._mean()._asdict()),
+    "mean": (2, lambda v: v._group(by="a")._mean()._asdict()),
+    "mean as a record": (2, lambda v: v._group(by="a")._mean()()),
+    "mean by two keys": (2, lambda v: v._group(by=["a", "b"])._mean()._asdict()),
+    "median": (2, lambda v: v._group(by="a")._median()._asdict()),
+    "median by two keys": (2, lambda v: v._group(by=["a", "b"])._median()._asdict()),
+    "counts": (1, lambda v: v._group(by="a")._counts()._asdict()),
+    "counts by two keys": (1, lambda v: v._group(by=["a", "b"])._counts()._asdict()),
+    "number of groups": (1, lambda v: len(v._group(by=["a", "b"]))),
+    "labels": (1, lambda v: [label for label, _ in v._group(by=["a", "b"])]),
+    "rows of groups": (2, lambda v: [rows._asdict() for _, rows in v._group(by="a")]),
+    "duplicates": (1, lambda v: len(v._drop_duplicates())),
+    "duplicates by two keys": (1, lambda v: len(v._drop_duplicates(by=["a", "b"]))),
+    "rows without gaps": (1, lambda v: len(v._dropna())),
+    "order": (1, lambda v: v._sorted(by=["a", "b"])._head(0)()),
+}
+
+
+@pytest.mark.parametrize("rows", [20, 600])
+@pytest.mark.parametrize("reading", OF_TABLES)
+@pytest.mark.parametrize("kind", LABELLED_KINDS)
+def test_a_table_calls_a_function_once_in_each_pass(kind, reading, rows, monkeypatch):
+    monkeypatch.setattr(ways, "REQUEST_BYTES", 2000)
+    monkeypatch.setattr(ways, "LEAST_ROWS", 16)
+    function, (passes, read) = Labelled(), OF_TABLES[reading]
+    view = LABELLED_KINDS[kind](function, rows)
+    function.rows.clear()
+    read(view)
+    if reading == "order":  # no row, or the first, is asked for beside the keys
+        function.rows = function.rows[:rows]
+    assert sorted(function.rows) == sorted([*range(rows)] * passes)
+
+
+@pytest.mark.parametrize("rows", [20, 600])
+@pytest.mark.parametrize("kind", LABELLED_KINDS)
+def test_tables_have_whole_samples(kind, rows):
+    view = LABELLED_KINDS[kind](Labelled(), rows)
+    counts = view._group(by=["a", "b"])._counts()._asdict()
+    assert counts["a"].tolist() == counts["b"].tolist() == [0, 1, 2]
+    assert counts["count"].sum() == rows
+    assert [label for label, _ in view._group(by=["a", "b"])] == [(n, n) for n in range(3)]
+    means = view._group(by=["a", "b"])._mean()._asdict()
+    np.testing.assert_array_equal(means["x"], [[10.0 * n] * 2 for n in range(3)])
+    np.testing.assert_array_equal(means["y"], np.arange(3) + 0.5)
+    np.testing.assert_array_equal(view._group(by="a")._median().y(), np.arange(3) + 0.5)
+    assert len(view._drop_duplicates(by=["a", "b"])) == len(view._drop_duplicates()) == 3
+    by_row = view._group(by=np.arange(rows))._max()._asdict()
+    np.testing.assert_array_equal(by_row["x"], by_row["a"][:, None] * [10.0, 10.0])
+
+
+def test_ragged_duplicates_are_found_in_one_call_of_each_sample():
+    asked = []
+
+    def function(row):
+        asked.append(row)
+        return {"a": row % 2, "words": np.arange(row % 2 + 1)}
+
+    view = dv.View(function, _length=N)._probe()
+    asked.clear()
+    assert len(view._drop_duplicates()) == 2
+    assert sorted(asked) == [*range(N)]
+
+
+def test_a_statistic_of_groups_calls_no_function_of_another_field():
+    made = dv.View(Labelled(), _length=N)._probe()
+    view = dv.zip(a=made.a, y=made.y, never=ROWS._map(unmade, shape=(), dtype=float))
+    assert view._group(by="a")._mean().y().size

@@ -15,6 +15,7 @@ from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.photographs import changing_arrays
+from dataview.compute.statistics import pending
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -23,6 +24,7 @@ from dataview.compute.ways import (
     grid_of_rows,
     have_makers_in_common,
     is_divided,
+    makers_of,
     making_together,
     row_cuts,
 )
@@ -43,6 +45,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Node
 from dataview.plan.operations import may_be_missing
+from dataview.plan.photographs import take_tables
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once
 
@@ -66,7 +69,23 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
+def evaluate_at_once(node: Node) -> np.ndarray:
+    """Return the data of a node, in blocks if functions make them: each sample is made once.
+
+    So its statistics of rows are computed of the rows that it reads itself.
+    """
+    if not makers_of(node):
+        return evaluate(node)
+    read = [part.node for part in pending(node) if 0 not in part.axes]
+    with made_once():
+        cuts, shape = cuts_of_request([node, *read]), known_shape(node)
+        return np.concatenate(
+            [evaluate(node, None if cut is None else cut.within(shape)) for cut in cuts]
+        )
+
+
 def _evaluate_all(nodes: Sequence[Node], memo: Memo) -> dict[Node, np.ndarray]:
+    take_tables(nodes)
     take_once(nodes, None, memo)
     found: dict[Node, np.ndarray] = {}
     alike: dict[Any, list[Elementwise]] = {}
@@ -90,7 +109,7 @@ def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
         if cut is None:
             return {}
         memo: Memo = {"roots": tuple(nodes)}
-        take_once(nodes, None, memo)
+        take_once(nodes, cut.within(known_shape(nodes[0])), memo)
         found = found or {node: np.empty(known_shape(node), node.dtype) for node in nodes}
         for node, out in found.items():
             cut.of(out)[...] = evaluate(node, cut.within(known_shape(node)), memo)

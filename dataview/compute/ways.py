@@ -6,7 +6,7 @@ This is decided here alone, before anything runs: evaluation carries it out, `_e
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
@@ -49,6 +49,7 @@ from dataview.sources import (
     grid_of,
     made_once,
     made_so_far,
+    making,
     read_from,
 )
 
@@ -214,17 +215,34 @@ def making_together(nodes: Collection[Node]) -> AbstractContextManager[None]:
     return made_once() if have_makers_in_common(nodes) else nullcontext()
 
 
+def in_requests(nodes: Collection[Node], work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return work on blocks of rows of several nodes, such that each block is one request."""
+    if not have_makers_in_common(nodes):
+        return work
+
+    def one(block: Any) -> Any:
+        with making(None), made_once():  # of a larger request it would remember too much
+            return work(block)
+
+    return one
+
+
 def have_makers_in_common(nodes: Collection[Node]) -> bool:
     """Whether several of the nodes are computed from samples that one function makes."""
     if len(nodes) < 2 or all(maker_of(part) is None for part in below(nodes)):
         return False
     seen: set[Any] = set()
     for node in nodes:
-        own = {maker for part in below([node]) if (maker := maker_of(part)) is not None}
+        own = makers_of(node)
         if not own.isdisjoint(seen):
             return True
         seen |= own
     return False
+
+
+def makers_of(node: Node) -> set[Any]:
+    """Return all that makes samples which a node is computed from."""
+    return {maker for part in below([node]) if (maker := maker_of(part)) is not None}
 
 
 def maker_of(part: Part) -> Any:

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, evaluate_all
 from dataview.errors import StreamError
 from dataview.index import (
     ENDLESS,
@@ -154,10 +154,12 @@ class _Ascending(RowNumbers):
 
     def _order(self, node: Node) -> np.ndarray:
         is_reversed = self.reversed[0]
+        parts = [field(node, name) for name in node.fields]
+        columns = zip(parts, _read_with_masks(parts), self.reversed, strict=True)
         keys = [
             key
-            for name, own in zip(node.fields, self.reversed, strict=True)
-            for key in _sort_keys(field(node, name), is_reversed, own != is_reversed)
+            for part, found, own in columns
+            for key in _sort_keys(part, *found, is_reversed, own != is_reversed)
         ]
         if self.most is None:
             return _order_by(keys, is_reversed)
@@ -194,13 +196,18 @@ def _with_the_first(keys: list[np.ndarray], is_reversed: bool, most: int) -> np.
     return rows
 
 
-def _sort_keys(node: Node, is_reversed: bool, is_opposite: bool) -> list[np.ndarray]:
+def _sort_keys(
+    node: Node,
+    values: np.ndarray,
+    present: np.ndarray | None,
+    is_reversed: bool,
+    is_opposite: bool,
+) -> list[np.ndarray]:
     """Return what rows are ordered by: whether a value is missing, and the value.
 
     All keys together are ascending or reversed; one with the `opposite` order is negated.
     """
-    values = evaluate(node)
-    known = _known(node, values)
+    known = _known(node, values, present)
     if known.all() and not is_opposite:
         return [_ranks(values)]
     if values.dtype.kind in "biuf" and not is_opposite:
@@ -231,10 +238,9 @@ def sorted_by(
     return rows_by(node, Computed(order, LINE), count if most is None else min(most, count))
 
 
-def _known(node: Node, values: np.ndarray) -> np.ndarray:
+def _known(node: Node, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
     """Return where there are values, by themselves, by a mask, and by the code of what is not."""
-    present = present_in(node)
-    known = is_present(values) if present is None else is_present(values) & evaluate(present)
+    known = is_present(values) if present is None else is_present(values) & present
     is_code = values.dtype.kind == "i" and holds_codes(node)
     return known & (values != MISSING) if is_code else known
 
@@ -290,8 +296,7 @@ class _FirstOfEach(_Chosen):
 
     def find(self, node: Node) -> np.ndarray:
         """Read all fields."""
-        keys = [key for name in node.fields for key in _columns(field(node, name))]
-        return first_of_each(keys)
+        return first_of_each(_columns(node))
 
 
 def without_duplicates(node: Node, keys: Sequence[Node]) -> Late:
@@ -303,21 +308,38 @@ def without_duplicates(node: Node, keys: Sequence[Node]) -> Late:
                 "_drop_duplicates takes by= the name of a field, or data with a value for each of "
                 f"the {count} rows; got the shape {key.shape}"
             )
-    return _chosen(node, _FirstOfEach(record({str(n): key for n, key in enumerate(keys)}, 0)))
+    return _chosen(node, _FirstOfEach(record({str(n): key for n, key in enumerate(keys)}, 1)))
 
 
 def _columns(node: Node) -> list[np.ndarray]:
-    """Return the data of a field and its mask; of ragged rows numbers, the same for equal ones."""
+    """Return the data of fields and their masks; of ragged rows numbers, the same for equal ones.
+
+    All are read in one request, so that functions make each row once.
+    """
     rows = with_lengths(node)
-    if isinstance(rows, Ragged):
-        return [numbers_of_rows(rows)]
-    values, present = np.asarray(evaluate(rows)), present_in(rows)
-    if present is None:
-        return [values]
-    there = np.asarray(evaluate(present))
-    values = np.array(values)
-    values[~there] = np.zeros((), values.dtype)  # whatever numbers were computed there
-    return [values, there]
+    parts = [field(rows, name) for name in rows.fields]
+    found = iter(_read_with_masks([part for part in parts if not isinstance(part, Ragged)]))
+    columns: list[np.ndarray] = []
+    for part in parts:
+        if isinstance(part, Ragged):
+            columns.append(numbers_of_rows(part))
+            continue
+        values, there = next(found)
+        if there is not None:
+            values = np.array(values)
+            values[~there] = np.zeros((), values.dtype)  # whatever numbers were computed there
+        columns += [values] if there is None else [values, there]
+    return columns
+
+
+def _read_with_masks(parts: Sequence[Node]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """Return the data of several nodes, and where there are any if that is told, in one request."""
+    masks = [present_in(part) for part in parts]
+    asked = [*parts, *(mask for mask in masks if mask is not None)]
+    found = iter(evaluate_all(asked))
+    values = [np.asarray(next(found)) for _ in parts]
+    there = [None if mask is None else np.asarray(next(found)) for mask in masks]
+    return list(zip(values, there, strict=True))
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import evaluate, evaluate_at_once
 from dataview.index import block_index
 from dataview.plan.kinds import Comparison, Elementwise, Stored, known_shape
 from dataview.plan.node import Node
@@ -42,7 +42,7 @@ def rows_where(node: Node) -> np.ndarray:
     """Return the numbers of the rows where a condition is true; groups may be left unread."""
     blocks = _read(node)
     if blocks is None:
-        return np.flatnonzero(evaluate(node))
+        return np.flatnonzero(evaluate_at_once(node))
     found = []
     for start, block in blocks:
         rows = np.flatnonzero(block)

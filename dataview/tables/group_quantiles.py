@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import MEDIAN, quantiles_by_group, run_blocks
+from dataview.compute import MEDIAN, in_requests, quantiles_by_group, run_blocks
 from dataview.errors import warnings_in
 from dataview.index.sizes import sizes
 from dataview.plan.build import field
@@ -15,7 +15,7 @@ from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.tables.coding import by_code
-from dataview.tables.keys import ToNumbers, blocks_of, counts_of, read
+from dataview.tables.keys import ToNumbers, blocks_of, columns_in, counts_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
 
@@ -49,7 +49,8 @@ def group_quantiles(
             there = np.flatnonzero((codes >= first) & (codes < stop))
             return [(codes[there] - first).astype(narrow), *(column[there] for column in columns)]
 
-        pieces = zip(*run_blocks(some, blocks_of(node)), strict=True)
+        work = in_requests(columns_in(node), some)
+        pieces = zip(*run_blocks(work, blocks_of(node)), strict=True)
         codes, *columns = map(np.concatenate, pieces)
         present = dict(zip(masks, columns[len(parts) :], strict=True))
         for name, values in zip(names, columns[: len(parts)], strict=True):

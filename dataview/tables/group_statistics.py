@@ -12,6 +12,8 @@ import numpy as np
 from dataview.compute import (
     FloatErrors,
     evaluate,
+    in_requests,
+    makers_of,
     quantile_dtype,
     result_dtype,
     run_in_windows,
@@ -39,6 +41,7 @@ from dataview.tables.keys import (
     Key,
     ToNumbers,
     blocks_of,
+    columns_in,
     numbering,
     read,
     with_keys,
@@ -280,9 +283,15 @@ class Statistics(Photograph):
         node, is_first = self.node, self.alone is None and len(self.kinds) > 1
         if is_first and not self.is_decided and node is not None:
             with begin(self.about, None):
-                self.alone = self._found(node, [name.removeprefix(_mask(""))])
+                self.alone = self._found(node, self._made_with(node, name.removeprefix(_mask(""))))
         found: np.ndarray = (self.alone if _has(self.alone, name) else self.array())[name]
         return found
+
+    def _made_with(self, node: Node, name: str) -> list[str]:
+        """Return a field, and those for which no function is called but those that make it."""
+        own = makers_of(field(node, name))
+        makers = {other: makers_of(field(node, other)) for other in self.kinds}
+        return [one for one, made in makers.items() if one == name or (made and made <= own)]
 
     def find(self, node: Node) -> np.ndarray:
         """Find the statistics of all fields."""
@@ -358,7 +367,8 @@ class Statistics(Photograph):
         sizes, totals = np.zeros(count, np.int64), dict[str, State]()
         blocks = blocks_of(node, ROWS_OF_EACH * count)
         window = max(2, WINDOW * MANY // max(MANY, count))
-        for some, states in run_in_windows(grouped, blocks, window, "groups"):
+        work = in_requests(columns_in(node), grouped)
+        for some, states in run_in_windows(work, blocks, window, "groups"):
             sizes += some
             with np.errstate(all="ignore"):
                 totals = (

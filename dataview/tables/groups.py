@@ -37,8 +37,10 @@ from dataview.tables.keys import (
     Groups,
     Key,
     blocks_of,
+    held,
     keys_of,
     numbering,
+    rows_of_each,
     with_keys,
 )
 from dataview.tables.unique import table_of
@@ -103,15 +105,16 @@ class Grouped:
         return len(self._rows.groups.array())
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        start, counts = 0, self._rows.counts.array()
-        for value, count in zip(
-            _labels_in(self._rows.groups.array()), counts.tolist(), strict=True
-        ):
+        _, _, groups, counts, order = self._rows
+        start, _ = 0, order.array()  # which finds the others with it
+        for value, count in zip(_labels_in(groups.array()), counts.array().tolist(), strict=True):
             yield value, self._part(start, start + count)
             start += count
 
     def __getitem__(self, label: Any) -> Any:
-        counts, table = self._rows.counts.array(), self._rows.groups.array()
+        _, _, groups, of_groups, order = self._rows
+        order.array()  # which finds the others with it
+        counts, table = of_groups.array(), groups.array()
         there = np.ones(len(table), bool)
         kinds, several = _types_in(table), len(self._names) > 1
         wanted = label if isinstance(label, tuple) and (several or tuple not in kinds) else (label,)
@@ -158,7 +161,7 @@ class Grouped:
         _, keys, groups, found, _ = self._rows
         counts = stored(PhotographSource(found, (0,), np.dtype(np.int64)), False)
         columns = {**label_columns(keys, groups), COUNT: counts}
-        return self._to_view(table_of(groups, record(columns, 1)))
+        return self._to_view(table_of(groups, record(columns, 1), found))
 
     # --- statistics ------------------------------------------------------------------------
 
@@ -285,7 +288,8 @@ class _Made(NamedTuple):
 
 def _made(node: Node, keys: Sequence[Key], gaps: bool) -> _Made:
     groups = Groups(keys, gaps)
-    return _Made(node, keys, groups, Counts(keys, groups), _Order(keys, groups))
+    counts = Counts(keys, groups)
+    return _Made(node, keys, groups, counts, _Order(keys, groups, counts))
 
 
 def _names_in(by: Any) -> list[str]:
@@ -364,19 +368,28 @@ for _name in _verbs_of(Grouped):
 class _Order(Photograph):
     """The numbers of the rows, those of each group together, in the order of the groups."""
 
-    __slots__ = ("groups",)
-    parts = ("node", "groups")
+    __slots__ = ("counts", "groups")
+    parts = ("node", "groups", "counts")
     about = "groups"
 
-    def __init__(self, keys: Sequence[Key], groups: Groups) -> None:
+    def __init__(self, keys: Sequence[Key], groups: Groups, counts: Counts) -> None:
         super().__init__(with_keys(keys, {}))
         self.groups = groups
+        self.counts = counts
 
     def find(self, node: Node) -> np.ndarray:
-        """Sort the rows by their groups."""
+        """Sort the rows by their groups, which are found with it if they are not known yet.
+
+        So the labels that functions make are read once.
+        """
+        node = held(node)
+        if not self.groups.is_decided:
+            self.groups.keep(self.groups.find(node))
         groups = self.groups.found()
         number = numbering(node, groups)
         found = run_in_windows(number, blocks_of(node), WINDOW, "groups")
         codes = np.concatenate([numbers.codes for numbers in found])
+        if not self.counts.is_decided:
+            self.counts.keep(rows_of_each(codes, len(groups.table)))
         rows = by_code(codes, len(groups.table))
         return rows[np.count_nonzero(codes == MISSING) :]

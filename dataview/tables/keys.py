@@ -11,16 +11,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, run_in_windows, settle
+from dataview.compute import (
+    evaluate,
+    evaluate_all,
+    have_makers_in_common,
+    in_requests,
+    makers_of,
+    rows_of_request,
+    run_in_windows,
+    settle,
+)
 from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
-from dataview.plan.build import field, record, select
+from dataview.plan.build import field, record, select, stored
 from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
+from dataview.sources import ArraySource
 from dataview.tables.coding import (
     MISSING,
     Code,
@@ -130,12 +140,35 @@ def _keys_in(node: Node, count: int) -> list[Key]:
     ]
 
 
+def columns_in(node: Node) -> list[Node]:
+    """Return the columns of a record."""
+    return [field(node, name) for name in node.fields]
+
+
+def held(node: Node) -> Node:
+    """Return a record of keys that functions make as one in memory, read once; others as it is.
+
+    Keys are a label for each row, and where there is one.
+    """
+    parts = {name: field(node, name) for name in node.fields}
+    if not any(map(makers_of, parts.values())):
+        return node
+    found = zip(parts.items(), evaluate_all([*parts.values()]), strict=True)
+    columns = {
+        name: stored(ArraySource(array), False).replaced(meta=part.meta)
+        for (name, part), array in found
+    }
+    return record(columns, 1)
+
+
 def blocks_of(node: Node, least: int = 1) -> list[slice]:
     """Return the blocks of rows in which a record is read, each of so many rows at least."""
     (count,) = known_shape(node)
-    parts = [field(node, name) for name in node.fields]
+    parts = columns_in(node)
     row = sum(size_of(known_shape(part)[1:]) * known_dtype(part).itemsize for part in parts)
     step = max(least, PARTS * sizes.part_bytes // max(1, row))
+    if have_makers_in_common(parts):
+        step = min(step, rows_of_request(parts))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0)]
 
 
@@ -165,12 +198,16 @@ class Groups(Photograph):
         self.labels: Sequence[np.ndarray] = ()
 
     def find(self, node: Node) -> np.ndarray:
-        """Read the keys: once, and several once more to see which labels occur together."""
+        """Read the keys: once, and several once more to see which labels occur together.
+
+        Those that functions make are kept in memory in between: they may be others the next time.
+        """
         return self.find_with_counts(node, False)[0]
 
     def find_with_counts(self, node: Node, wholly: bool = True) -> Counted:
         """Return the table, and how many rows each group has: too low, if not `wholly`."""
         settle(node)
+        node = held(node) if len(node.fields) > 1 else node
         keys = _keys_in(node, len(self.names))
         is_exact = len(keys) == 1 and (wholly or self.gaps)
         found = []
@@ -227,13 +264,22 @@ def counts_of(node: Node, number: ToNumbers, count: int) -> np.ndarray:
     """Return how many rows of a node have each of so many numbers."""
 
     def of_block(rows: slice) -> np.ndarray:
-        codes = number(rows).codes
-        return np.bincount(codes + 1, minlength=count + 1)[1:]  # MISSING is no group
+        return rows_of_each(number(rows).codes, count)
 
     found = np.zeros(count, np.int64)
-    for counts in run_in_windows(of_block, blocks_of(node), WINDOW, "groups"):
+    work = in_requests(columns_in(node), of_block)
+    for counts in run_in_windows(work, blocks_of(node), WINDOW, "groups"):
         found += counts
     return found
+
+
+def rows_of_each(codes: np.ndarray, count: int) -> np.ndarray:
+    """Return how many rows have each of so many numbers.
+
+    >>> rows_of_each(np.array([1, MISSING, 1]), 2)
+    array([0, 2])
+    """
+    return np.bincount(codes + 1, minlength=count + 1)[1:]
 
 
 def _together(number: ToNumbers, blocks: list[slice], wholly: bool = False) -> Counted:

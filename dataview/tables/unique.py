@@ -230,12 +230,17 @@ class Values(Table):
         return found
 
 
-def table_of(photograph: Photograph, columns: Node) -> Late:
-    """Return the table with a row for each that a photograph finds, from columns without rows."""
-    return Late(columns, _with_rows, (columns, photograph))
+def table_of(photograph: Photograph, columns: Node, *before: Photograph) -> Late:
+    """Return the table with a row for each that a photograph finds, from columns without rows.
+
+    Others that are taken `before` it may find it, too, in one pass.
+    """
+    return Late(columns, _with_rows, (columns, photograph, *before))
 
 
-def _with_rows(columns: Node, photograph: Photograph) -> Node:
+def _with_rows(columns: Node, photograph: Photograph, *before: Photograph) -> Node:
+    for other in before:
+        other.array()
     table = photograph.array()
 
     def changed(part: Any, old: Any) -> Any:
