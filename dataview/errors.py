@@ -86,6 +86,15 @@ class InterruptedWriteError(PartialWriteError, KeyboardInterrupt):
     """
 
 
+def taken_by_field(name: str) -> str:
+    """Return what is wrong where the name is taken of a field that padding brings.
+
+    >>> print(taken_by_field("words_mask"))
+    there is a field words_mask already; d._rename(words_mask="other") gives it another name
+    """
+    return f'there is a field {name} already; d._rename({name}="other") gives it another name'
+
+
 def unknown_field(
     name: str, known: Iterable[str], where: str, reason: str | None = None, advice: str = ""
 ) -> FieldError:

@@ -1374,3 +1374,56 @@ def test_lists_that_lack_a_list_are_missing_in_frames_as_in_tables(value):
     for d in (dv.View(table), dv.View(polars.from_arrow(table))):
         assert d.x_mask().tolist() == [False, True, False, False, True]
         assert pa.table(d).to_pydict() == table.to_pydict() and len(d._dropna()) == 2
+
+
+@pytest.mark.parametrize(
+    "hand_on",
+    [
+        lambda d: dv.View(g=d.v),
+        lambda d: dv.zip(g=d.v),
+        lambda d: dv.View(d, g=d.v)._select("g"),
+        lambda d: dv.View(g=dv.concat([d.v[:2], d.v[2:]])),
+        lambda d: dv.View(g=pickle.loads(pickle.dumps(d.v))),
+    ],
+)
+def test_a_list_column_that_is_handed_on_keeps_which_lists_are_missing(hand_on, tmp_path):
+    lists = [[1, None], None, [], [3]]
+    pq.write_table(pa.table({"v": pa.array(lists), "x": range(4)}), tmp_path / "t.parquet")
+    d = dv.open(tmp_path / "t.parquet")
+    found = hand_on(d)
+    assert found._fields() == ("g", "g_mask")
+    assert pa.table(found)["g"].to_pylist() == lists
+    for rows in (slice(1, 3), [3, 1], np.array([False, True, True, False])):
+        expected = np.array(lists, object)[rows].tolist()
+        assert pa.table(dv.View(h=found.g[rows]))["h"].to_pylist() == expected
+    found._save(tmp_path / "again.parquet")
+    assert pq.read_table(tmp_path / "again.parquet")["g"].to_pylist() == lists
+    without = dv.View(g=d._drop("v_mask").v)
+    assert without._fields() == ("g",)
+    assert pa.table(without)["g"].to_pylist() == [one or [] for one in lists]
+
+
+def test_a_list_column_that_becomes_a_field_brings_its_mask():
+    d = dv.View(pa.table({"v": pa.array([[1], None])}))
+    other = dv.View(x=[1, 2])
+    other.g = d.v
+    assert other._fields() == ("x", "g", "g_mask")
+    other.g = dv.ragged([[1], [2]])
+    assert "g_mask" not in other._fields()
+    joined = dv.concat([d.v, dv.ragged([[5, 6]])])
+    assert pa.table(dv.View(g=joined))["g"].to_pylist() == [[1], None, [5, 6]]
+
+
+@pytest.mark.parametrize("transform", [None, lambda sample: sample])
+def test_the_mask_of_a_padded_column_takes_the_place_of_that_of_its_lists(transform):
+    d = dv.View(pa.table({"x": [1, 2, 3], "t": [[1, 2], None, [3, None]]}))
+    expected = [[True, True], [False, False], [True, False]]
+    pad = {"t": dv.Pad(0, mask=True)}
+    for found in (d._pad(0, mask=True), next(d._loader(3, pad=pad, transform=transform))):
+        assert found._fields() == ("x", "t", "t_mask")
+        assert found.t().tolist() == [[1, 2], [0, 0], [3, 0]]
+        assert found.t_mask().tolist() == expected
+    other = dv.View(t=[[1], [2, 3]], t_mask=[1, 2])
+    for pads in (lambda: other._pad(0, mask=True), lambda: next(other._loader(2, pad=pad))):
+        with pytest.raises(ValueError, match=r"a field t_mask already; d\._rename\(t_mask="):
+            pads()

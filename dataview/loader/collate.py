@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dataview.compute import evaluate
+from dataview.errors import taken_by_field
 from dataview.exchange import pack_like
 from dataview.index.flat import packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
-from dataview.plan.gaps import MASK_OF, lacking_at, noted, present_in, with_mask
+from dataview.plan.gaps import MASK_OF, is_mask_of, lacking_at, noted, present_in, with_mask
 from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
@@ -224,7 +225,10 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
             raise ValueError(place.differ("has the keys", number, list(sample), names))
     paddings = _paddings(pad, names, place)
     batch: dict[Any, Any] = {}
+    brought: set[str] = set()
     for name in names:
+        if name in brought:  # a mask of rows, of which that of the padding says more
+            continue
         parts = [sample[name] for sample in samples]
         padding = paddings(name)
         if name in masks and _is_filled(paddings(masks[name].meta[MASK_OF])):
@@ -233,10 +237,13 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
         parts_of = found._asdict() if isinstance(found, PaddedArray) else {"data": found}
         batch[name] = parts_of.pop("data")
         for what, value in parts_of.items():
-            if value is not None and f"{name}_{what}" in names:
-                raise ValueError(f"{place.where}there is a field {name}_{what} already")
-            if value is not None:
-                batch[f"{name}_{what}"] = value
+            key = f"{name}_{what}"
+            if value is None:
+                continue
+            if key in names and not (key in masks and is_mask_of(masks[key], name)):
+                raise ValueError(place.where + taken_by_field(key))
+            batch[key] = value
+            brought.add(key)
     for name, mask in masks.items():
         column = mask.meta[MASK_OF]
         if not _is_filled(paddings(column)):

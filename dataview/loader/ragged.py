@@ -12,7 +12,7 @@ from dataview.exchange import freeze
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, PaddedArray, padding_of_mask
 from dataview.plan.build import field
 from dataview.plan.concat import concat
-from dataview.plan.gaps import MASK_OF, lacking, present_in
+from dataview.plan.gaps import MASK_OF, is_mask_of, lacking, present_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -67,7 +67,8 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
         is_line = len(part.extents) == 2 and own.axis in (None, 0, -1)
         if not (is_line or _is_plain(own)):
             return None
-        if any(getattr(own, what) and f"{name}_{what}" in parts for what in ("length", "mask")):
+        brought = [f"{name}_{what}" for what in ("length", "mask") if getattr(own, what)]
+        if any(key in parts and not is_mask_of(parts[key], name) for key in brought):
             return None
         found[name] = own
     return found
@@ -94,7 +95,7 @@ def with_padding(batch: Any, pads: Mapping[str, Pad]) -> Any:
     for name, part in batch.items():
         if name in pads:
             found.update(_filled(part, name, pads[name]))
-        else:
+        elif name not in found:  # the mask that padding brings says more than one of rows
             found[name] = part
     return found
 

@@ -28,13 +28,14 @@ from dataview.index import (
 from dataview.index.flat import shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan import layout
-from dataview.plan.build import field, record, with_fields
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
+from dataview.sources import ArraySource
 
 
 def shared_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
@@ -189,7 +190,17 @@ def _joined_rows(nodes: Sequence[Node]) -> Ragged:
     numbers = [as_array(part.numbers()) + first[id(part.values), id(part.layout)] for part in parts]
     rows = np.concatenate(numbers)
     line = _concat(values, {}) if len(values) > 1 else values[0]
-    return Ragged(line, layout, Index((len(rows),), [numbers_map(rows)]))
+    found = Ragged(line, layout, Index((len(rows),), [numbers_map(rows)]))
+    if any(node.mask is not None for node in nodes):
+        found.mask = _concat(
+            [_whole(node) if node.mask is None else node.mask for node in nodes], {}
+        )
+    return found
+
+
+def _whole(node: Node) -> Node:
+    """Return that no row is missing."""
+    return stored(ArraySource(np.ones(node.count or 0, bool)), False)
 
 
 def _joined_fields(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared) -> Fields:

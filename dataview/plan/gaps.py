@@ -76,8 +76,13 @@ def noted(mask: Node, name: str | None) -> Node:
 def put_mask(named: dict[str, Any], name: str, mask: Node) -> None:
     """Put the mask of a column beside the columns, under a name that none of them has."""
     if isinstance(named[name], Node):
-        named[name] = with_mask(named[name], mask)
+        named[name] = knowing_rows(with_mask(named[name], mask), mask)
     named[free_name(f"{name}{MASK}", named)] = noted(mask, name)
+
+
+def is_mask_of(part: Node, name: str) -> bool:
+    """Whether a part says that it is the mask of a column."""
+    return part.meta.get(MASK_OF) == name
 
 
 def with_mask(node: Node, mask: Node) -> Node:
@@ -85,6 +90,15 @@ def with_mask(node: Node, mask: Node) -> Node:
     if isinstance(node, (Sampled, Record)) or node.shape is None:
         return node
     return node.replaced(mask=mask, has_gaps=True)
+
+
+def knowing_rows(column: Node, mask: Node) -> Node:
+    """Return a column of lists that knows which of them are missing, another one as it is.
+
+    They are empty, so nothing that is computed of them has gaps: this is for who hands them on.
+    """
+    is_of_lists = isinstance(column, Sampled) and column.is_sized and is_of_rows(mask)
+    return column.replaced(mask=mask) if is_of_lists and mask.count == column.count else column
 
 
 def with_gaps_of(node: Node, array: np.ndarray) -> Any:
@@ -121,7 +135,7 @@ def telling(node: Node) -> Node:
     columns = {
         name: column
         for name, column in node.fields.named.items()
-        if isinstance(column, Attached) and column.node.has_gaps
+        if isinstance(column, Attached) and (column.node.has_gaps or lacks_rows(column.node))
     }
     fields, masks = node.fields, masks_in(node.fields) if columns else {}
     for name, column in columns.items():
@@ -132,6 +146,11 @@ def telling(node: Node) -> Node:
             mask = column.of(noted(present, name))
             fields = fields.with_field(free_name(f"{name}{MASK}", fields), mask)
     return node if fields is node.fields else with_fields(node, fields)
+
+
+def lacks_rows(node: Node) -> bool:
+    """Whether a column of lists knows that some of them may be missing."""
+    return node.mask is not None and isinstance(node, Sampled) and node.is_sized
 
 
 def masked_alike(nodes: Sequence[Node]) -> list[Node]:
@@ -232,6 +251,10 @@ def knowing(fields: Fields) -> Fields:
     for name, mask in masks_in(fields).items():
         column, told = fields.named[name], fields.named[mask]
         if not isinstance(column, Attached) or not isinstance(told, Attached):
+            continue
+        rows = knowing_rows(column.node, told.node)
+        if rows is not column.node:
+            fields = fields.with_field(name, column.of(rows))
             continue
         is_finer = column.node.has_gaps and not told.node.shape  # it knows which of its values lack
         if tells(told.node, column.node) and not is_finer:

@@ -168,6 +168,8 @@ class Ragged(Sampled):
         if found.shape:
             part = Ragged(values, layout, found)  # quicker than `replaced`
             part.meta, part.label = self.meta, self.label
+            if self.mask is not None:
+                part.mask = select(self.mask, index)
             return part
         places, shape = layout.row(int(positions(found.maps[0], ())))
         row = places_of(values, places)

@@ -9,14 +9,14 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from dataview.compute import memory_of, rows_of
-from dataview.errors import UndeclaredError, unknown_field
+from dataview.errors import UndeclaredError, taken_by_field, unknown_field
 from dataview.index import as_array, identity, is_integer, parse
 from dataview.index.flat import fill_rooms, lined_up
 from dataview.index.gather import LARGEST_RUN
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import is_mask_of, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part
@@ -464,6 +464,8 @@ def _padded_fields(
             raise unknown_field(name, node.fields, "_pad")
     found: dict[str, Node] = {}
     for name, part in parts.items():
+        if name in found:  # a mask of rows, of which that of the padding says more
+            continue
         if by_name is not None and name not in by_name:
             found[name] = part
             continue
@@ -481,8 +483,8 @@ def _padded_fields(
             (f"{name}_length", lengths_filled(data) if length else None),
             (f"{name}_mask", mask_of(data) if mask else None),
         ):
-            if beside is not None and key in parts:
-                raise ValueError(f"there is a field {key} already")
+            if beside is not None and key in parts and not is_mask_of(parts[key], name):
+                raise ValueError(taken_by_field(key))
             if beside is not None:
                 found[key] = beside
     return record(found, node.rank).replaced(meta=node.meta)
