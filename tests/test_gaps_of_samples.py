@@ -395,3 +395,18 @@ def test_masks_of_lists_are_masks_after_a_map(mask):
     assert pa.table(made)["g"].to_pylist() == rows
     assert pa.table(next(made._loader(5)))["g"].to_pylist() == rows
     assert pa.table(made).column_names == ["g", *beside]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("options", [{}, {"transform": lambda row: row}])
+def test_lists_that_are_missing_in_lists_are_so_in_batches(options, size):
+    rows = [[[1], None], [[2, None]], None, [], [[3], [4, 5]], [[], None]]
+    loader = dv.View(pa.table({"g": rows}))._loader(size, **options)
+    assert [row for batch in loader for row in pa.table(batch)["g"].to_pylist()] == rows
+
+
+def test_lists_that_are_missing_in_lists_are_filled_up():
+    d = dv.View(pa.table({"g": [[[1], None], [[2, None]], [[3], [4, 5]]]}))
+    batch = next(d._loader(3, transform=lambda row: {"g": row.g}, pad=-1))
+    filled = [[[1, -1], [-1, -1]], [[2, -1], [-1, -1]], [[3, -1], [4, 5]]]
+    assert batch.g().tolist() == filled

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dataview.compute import evaluate
+from dataview.compute import copied_rows, evaluate
 from dataview.errors import taken_by_field
 from dataview.exchange import pack_like
-from dataview.index.flat import packed
+from dataview.index import parse
+from dataview.index.flat import layout_of, packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
-from dataview.plan.gaps import MASK_OF, is_mask_of, lacking_at, noted, present_in, with_mask
+from dataview.plan.concat import concat
+from dataview.plan.gaps import (
+    MASK_OF,
+    is_mask_of,
+    lacking_at,
+    noted,
+    present_in,
+    present_or_all,
+    with_mask,
+)
 from dataview.plan.kinds import Record, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
@@ -159,8 +169,20 @@ def sample_of(value: Any, with_gaps: bool = False) -> Any:
         return value
     if with_gaps and value.meta.get(MASK_OF):
         return stored(ArraySource(np.asarray(evaluate(value))), False).replaced(meta=value.meta)
+    if with_gaps and isinstance(value, Ragged) and lacks_some(value):
+        return copied_rows(value)
     present = present_in(value) if with_gaps else None
     return lacking_at((), evaluate(value), None if present is None else evaluate(present))
+
+
+def lacks_some(rows: Ragged) -> bool:
+    """Whether some of the rows are missing, or of the values in them."""
+    found: Node = rows.relaid()
+    while isinstance(found, Ragged):
+        if found.layout.present is not None:
+            return True
+        found = found.values
+    return not evaluate(present_or_all(found)).all()
 
 
 def parts_of(node: Node, sources: Mapping[str, str]) -> dict[str, Node]:
@@ -199,6 +221,8 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
     if padding == RAGGED:
         arrays = [_array(sample, None, place) for sample in samples]
         alike = len({array.shape for array in arrays}) == 1
+        if any(isinstance(sample, Ragged) for sample in samples):
+            return _of_lists(samples, arrays)
         if not arrays[0].ndim or (alike and pad is WHERE_NEEDED):
             return _lacking(_arrays(arrays, None, place), [*map(_there, samples)])
         _common_dtype(arrays, place)
@@ -323,6 +347,9 @@ def _array(sample: Any, pad: Pad | None, place: _Place) -> np.ndarray:
     """Return a sample as an array; rows of different lengths inside it need a padding."""
     if isinstance(sample, np.ma.MaskedArray):
         raise TypeError(f"{place.where}a masked array would lose its mask; fill it first")
+    if isinstance(sample, Ragged) and pad is not None:
+        shape = (sample.count,)
+        sample = [_array(sample.part(parse(n, shape)), pad, place) for n in range(sample.count)]
     if isinstance(sample, Node):
         return _without_gaps(sample, pad, place)
     try:
@@ -376,6 +403,17 @@ def _lacking(batch: np.ndarray, there: Sequence[np.ndarray | None]) -> Any:
     for number, own in enumerate(there):
         present[number] = True if own is None else own
     return with_mask(stored(ArraySource(batch)), stored(ArraySource(present), False))
+
+
+def _of_lists(samples: list[Any], arrays: list[np.ndarray]) -> Ragged:
+    """Return the rows of samples that are lists of lists, of which some lack lists or values."""
+    lines: list[Node] = [
+        sample if isinstance(sample, Ragged) else ragged_of(*packed(list(array)))
+        for sample, array in zip(samples, arrays, strict=True)
+        if len(array)  # an empty one knows no dtype
+    ]
+    rows = cast(Ragged, concat(lines))
+    return Ragged(copied_rows(rows), layout_of(lengths=[*map(len, arrays)]))
 
 
 def _with_gaps(rows: Ragged, samples: list[Any]) -> Ragged:

@@ -9,7 +9,15 @@ import numpy as np
 
 from dataview.compute import copied_rows, evaluate, rows_of
 from dataview.exchange import freeze
-from dataview.loader.collate import RAGGED, WHERE_NEEDED, Pad, PaddedArray, padding_of_mask
+from dataview.index import parse
+from dataview.loader.collate import (
+    RAGGED,
+    WHERE_NEEDED,
+    Pad,
+    PaddedArray,
+    lacks_some,
+    padding_of_mask,
+)
 from dataview.plan.build import field
 from dataview.plan.concat import concat
 from dataview.plan.gaps import MASK_OF, is_mask_of, lacking, present_in
@@ -35,7 +43,10 @@ def reader(node: Ragged) -> Callable[[np.ndarray], Ragged]:
 
 def row_of(batch: Ragged, number: int) -> Any:
     """Return the data of one row of a batch, as a node if it lacks some of its values."""
-    present = None if isinstance(batch.values, Ragged) else present_in(batch.values)
+    if isinstance(batch.values, Ragged):
+        row = batch.part(parse(number, (batch.count,)))
+        return row if isinstance(row, Ragged) and lacks_some(row) else rows_of(batch, number)
+    present = present_in(batch.values)
     there = None if present is None else Ragged(present, batch.layout, batch.index)
     return lacking(rows_of(batch, number), None if there is None else rows_of(there, number))
 
