@@ -1092,3 +1092,49 @@ def test_the_error_of_an_object_says_in_which_operation(made, formula):
         made(d)()
     assert str(caught.value).startswith(formula) and "Python objects" in str(caught.value)
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize("axis", [None, 1, (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_extremes_of_objects_over_several_axes(kind, axis):
+    x = np.random.default_rng(0).permutation(24).reshape(2, 3, 4).astype(object)
+    expected = getattr(np, kind)(x, axis=axis)
+    assert_same(getattr(dv.View(x), f"_nan{kind}")(axis=axis)(), expected)
+    with sizes.set(part_bytes=32):
+        assert_same(getattr(dv.View(x), f"_nan{kind}")(axis=axis)(), expected)
+    x[0, 0, 0] = x[1, 2, 3] = None
+    numbers = np.where(x == None, np.nan, x).astype(float)  # noqa: E711
+    found = np.asarray(getattr(dv.View(x), f"_nan{kind}")(axis=axis)(), float)
+    np.testing.assert_array_equal(found, getattr(np, f"nan{kind}")(numbers, axis=axis))
+
+
+OBJECT_NUMBERS = [
+    np.array([1, 2, 4], object),
+    np.array([decimal.Decimal(1), decimal.Decimal(2), decimal.Decimal(4)], object),
+]
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("x", OBJECT_NUMBERS)
+def test_averages_of_objects_but_what_is_missing(x, ddof):
+    with_none = np.append(x, None)
+    for values in (x, with_none):
+        v = dv.View(values)
+        assert v._nanmean()() == np.mean(x)
+        assert v._nanvar(ddof=ddof)() == np.var(x, ddof=ddof)
+        root = v._nanstd(ddof=ddof)()
+        assert type(root) in (decimal.Decimal, np.float64)
+        assert float(root) == pytest.approx(float(np.var(x, ddof=ddof)) ** 0.5, rel=1e-14)
+    assert_same(pickle.loads(pickle.dumps(dv.View(x)._nanstd()))(), dv.View(x)._nanstd()())
+
+
+@pytest.mark.parametrize("x", OBJECT_NUMBERS)
+def test_averages_of_objects_where_a_mask_is_true(x):
+    mask = np.array([True, False, True])
+    v, chosen = dv.View(x), x[mask]
+    assert v._mean(where=mask)() == np.mean(chosen)
+    assert v._var(where=mask, ddof=1)() == np.var(chosen, ddof=1)
+    assert float(v._std(where=mask)()) == pytest.approx(float(np.var(chosen)) ** 0.5)
+    table = dv.View(np.stack([x, x * 2, x * 3]))
+    found = table._mean(axis=1, where=mask)()
+    assert found.tolist() == [np.mean(chosen * n) for n in (1, 2, 3)]

@@ -22,7 +22,7 @@ from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Evaluate, Node
-from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in
+from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in, sqrt
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
@@ -111,7 +111,7 @@ def _average_of_objects(
     none = stored(ArraySource(np.array(np.nan, object)), False)
     (found,) = elementwise(Masked(np.true_divide), (has_some, none, total, count))
     if kind == "std":
-        (found,) = elementwise(Masked(np.sqrt), (has_some, found, found))
+        (found,) = elementwise(Masked(sqrt), (has_some, found, found))
     return found  # type: ignore[no-any-return]
 
 
@@ -207,6 +207,9 @@ def _of_chosen(
         return _ragged_where(kind, node, axis, keepdims, options, where)
     check_array(node, kind)
     _check_fits(where, node)
+    if known_dtype(node).kind == "O" and kind in ("mean", "var", "std"):
+        chosen = broadcast(where, known_shape(node))
+        return _average_of_objects(kind, node, chosen, axis, keepdims, **options)
     data, paired = _without_others(kind, node, where)
     if paired is None:
         return of_all(kind, data, axis, keepdims, options)

@@ -423,7 +423,10 @@ KINDS = {
 
 
 def _some_part(ufunc: np.ufunc, opposite: np.ufunc) -> Callable[..., State]:
-    """Return what finds the extremes, where they are, and whether there is any."""
+    """Return what finds the extremes, where they are, and whether there is any.
+
+    Over some of several axes nobody asks where they are.
+    """
 
     def part(block: np.ndarray, axes: Axes, first: int) -> State:
         values, mask = _parted(block)
@@ -433,7 +436,9 @@ def _some_part(ufunc: np.ufunc, opposite: np.ufunc) -> Callable[..., State]:
             return np.zeros(some.shape, values.dtype), np.zeros(some.shape, np.intp), some
         filled = np.where(mask, values, opposite.reduce(present, axis=None))
         value = ufunc.reduce(filled, axis=axes, keepdims=True)
-        place = arg_part(np.argmax)(mask & (filled == value), axes, first)[1]
+        place = np.zeros(some.shape, np.intp)
+        if len(axes) in (1, block.ndim):
+            place = arg_part(np.argmax)(mask & (filled == value), axes, first)[1]
         return value, place, some
 
     return part

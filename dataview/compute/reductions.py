@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.plan.operations import ROOTS
 from dataview.sources import borrow, give_back
 
 State = tuple[Any, ...]
@@ -530,11 +531,7 @@ def distance_of(mean: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
 
 def _deviation(state: State, options: dict[str, Any]) -> Any:
     variance = _variance(state, options)
-    return _ROOTS(variance) if state[2] is None else np.sqrt(variance)
-
-
-_ROOTS = np.frompyfunc(np.sqrt, 1, 1)
-"""The square roots of objects: some have a method of that name, others are numbers."""
+    return ROOTS(variance) if state[2] is None else np.sqrt(variance)
 
 
 def _variance(state: State, options: dict[str, Any]) -> Any:

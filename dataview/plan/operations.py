@@ -98,6 +98,15 @@ def copied(values: Any, out: np.ndarray, where: Any) -> None:
     np.copyto(out, values, casting="unsafe", where=where)
 
 
+def sqrt(values: Any, out: np.ndarray, where: Any) -> None:
+    """Put the square roots of objects into `out` where a mask is true."""
+    ROOTS(values, out=out, where=where)
+
+
+ROOTS = np.frompyfunc(np.sqrt, 1, 1)
+"""The square roots of objects: some have a method of that name, others are numbers."""
+
+
 Ufunc: TypeAlias = "np.ufunc | NumpyFunction | Masked"
 
 
