@@ -1138,3 +1138,12 @@ def test_averages_of_objects_where_a_mask_is_true(x):
     table = dv.View(np.stack([x, x * 2, x * 3]))
     found = table._mean(axis=1, where=mask)()
     assert found.tolist() == [np.mean(chosen * n) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("held", [np.arange(3), [1, 2]])
+def test_arithmetic_of_one_object_that_is_an_array_or_a_list(held):
+    a = np.empty((), object)
+    a[()] = held
+    found, expected = np.add(dv.View(a), dv.View(a))(), np.add(a, a)
+    assert type(found) is type(expected)
+    assert_same(np.array(found), np.array(expected))

@@ -67,16 +67,27 @@ def run_small(
     values: dict[Node, Any] = {}
     calls: dict[int, list[tuple[Any, list[Any], Any]]] = {}
     if len(roots) == 1 and at is None and roots[0].depth <= DEEP:
-        return [np.asarray(_value(roots[0], values, calls, leaf, lending))]
+        return [_as_array(_value(roots[0], values, calls, leaf, lending), roots[0])]
     if at is not None or max([root.depth for root in roots], default=0) > DEEP:
         for node in elementwise_order(roots):
             if at is not None:
                 at.name = node.ufunc.__name__
             values[node] = _value(node, values, calls, leaf, lending)
     return [
-        np.asarray(values[root] if root in values else _value(root, values, calls, leaf, lending))
+        _as_array(
+            values[root] if root in values else _value(root, values, calls, leaf, lending), root
+        )
         for root in roots
     ]
+
+
+def _as_array(value: Any, node: Elementwise) -> np.ndarray:
+    """Return a value as an array; a single object may be an array or a list itself."""
+    if isinstance(value, np.ndarray) and value.shape == node.shape:
+        return value
+    if node.shape == () and node.dtypes[0].hasobject:
+        return in_array(value, node.dtypes[0])
+    return np.asarray(value)
 
 
 def _value(
