@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from zarr.storage import LocalStore
 
 import dataview as dv
-from children import printed
+from children import printed, python
 from dataview.errors import StreamError, UndeclaredError
 from dataview.formats import saving
 from dataview.formats.writers import arrays as writers
@@ -948,6 +948,62 @@ def test_rows_are_added_and_other_views_keep_their_length(growing):
     expected[7], expected[0] = -1, -2
     assert_same(d(), expected)
     assert_same(dv.open(growing.path)(), expected)
+
+
+KILLED_WHILE_ADDING = """
+import os, signal, sys
+import numpy as np
+import dataview as dv
+
+def killed(rows):
+    if rows[0, 0] == 25:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+whole = np.arange(40.0)[:, None] + np.zeros((40, 4))
+rows = dv.View(whole)._map_batches(killed, batch_size=5, shape=(4,), dtype="f8")
+d = dv.open(sys.argv[1], "r+")
+d._append({"x": rows} if d._fields() else rows)
+"""
+
+ZARR = {"2": {"zarr_format": 2}, "3": {}, "sharded": {"shards": (6, 4)}, "group": {}}
+
+
+@pytest.mark.parametrize("kind", ["npy", "hdf5", "folder", *ZARR])
+def test_a_kill_while_rows_are_added_leaves_the_old_ones(kind, tmp_path):
+    old = np.random.default_rng(3).random((13, 4))  # the last chunk is partly full
+    path = tmp_path / NEW.get(kind, "a.zarr")
+    if kind in ZARR:
+        store = path / "x" if kind == "group" else path
+        if kind == "group":
+            zarr.open_group(path, mode="w")
+        zarr.create_array(store, shape=(13, 4), chunks=(3, 4), dtype="f8", **ZARR[kind])[:] = old
+    else:
+        dv.View(old)._save(path, kind)
+    assert python("-c", KILLED_WHILE_ADDING, path).returncode == -signal.SIGKILL
+    with dv.open(path, "r+") as d:
+        x = d.x if d._fields() else d
+        assert_same(x(), old)
+        rows = np.random.default_rng(4).random((11, 4))
+        d._append({"x": rows} if d._fields() else rows)
+        assert_same((d.x if d._fields() else d)(), np.concatenate([old, rows]))
+    found = dv.open(path)
+    assert_same((found.x if found._fields() else found)(), np.concatenate([old, rows]))
+
+
+def test_rows_that_others_add_to_zarr_meanwhile_are_told_of_and_stay(tmp_path):
+    path = tmp_path / "a.zarr"
+    dv.View(X)._save(path)
+
+    def adding(rows):
+        zarr.open_group(path, mode="r+")["data"].append(X[:3])
+        return rows
+
+    d = dv.open(path, "r+")
+    rows = dv.View(X)._map_batches(adding, batch_size=len(X), shape=(4,), dtype=X.dtype)
+    with pytest.raises(RuntimeError, match="others have added some meanwhile"):
+        d._append(rows)
+    assert zarr.open_group(path, mode="r")["data"].shape == (len(X) + 3, 4)
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -262,9 +262,9 @@ class H5pySource(ArrayLike):
             room.store()
             raise
 
-    def _anew(self) -> H5pySource:
+    def _anew(self, array: Any) -> H5pySource:
         """Return a source of the dataset as it is now."""
-        return type(self)(self.array, self.file)
+        return type(self)(array, self.file)
 
     def grows_with(self, other: Source) -> bool:
         """Whether another source is of the same dataset, which a file may have under two names."""
@@ -313,8 +313,8 @@ class TextSource(H5pySource):
         again, given = super().__reduce__()
         return again, given if self.mask is None else (*given, self.mask.name)
 
-    def _anew(self) -> TextSource:
-        return TextSource(self.array, self.file, self.mask)
+    def _anew(self, array: Any) -> TextSource:
+        return TextSource(array, self.file, self.mask)
 
     def _elements(self, key: Any) -> Any:
         texts = self.array.asstr()[key]

@@ -1,4 +1,4 @@
-"""Rows added to arrays of libraries, which are made longer first and then written."""
+"""Rows added to arrays of libraries, which write them into an array that is longer."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ from dataview.sources import Source
 class Resized:
     """Rows that are being added to an array that has `resize`; `source` makes a source of it.
 
-    Until they are written they are zeros; a process that is killed on the way leaves them so.
-    `flushes` is what is done when rows were added to all arrays, or taken back: by a key of its
-    own, since it is done once for all arrays that have it.
+    It is resized first, and what is not written yet is zeros: an array that others can see at once
+    has another `_lengthen`.  `flushes` is what is done when rows were added to all arrays, or taken
+    back: by a key of its own, since it is done once for all arrays that have it.
     """
 
     def __init__(
         self,
         array: Any,
         count: int,
-        source: Callable[[], Source],
+        source: Callable[[Any], Source],
         flushes: Mapping[Any, Callable[[], Any]],
     ) -> None:
         self.array, self.flushes = array, flushes
         self.shape = tuple(array.shape)
-        array.resize((self.shape[0] + count, *self.shape[1:]))
+        self._lengthen((self.shape[0] + count, *self.shape[1:]))
         try:
-            self.source = source()
+            self.source = source(self.array)
         except BaseException:
             self.undo()
             raise
+
+    def _lengthen(self, shape: tuple[int, ...]) -> None:
+        """Give the array room for the rows."""
+        self.array.resize(shape)
 
     def write(self, key: Sequence[slice], block: np.ndarray) -> None:
         """Write a part of the new rows."""

@@ -204,7 +204,7 @@ class ZarrSource(ArrayLike):
         if store is not None:
             self.array = zarr.open_array(store, path=self.array.path, mode="r")
 
-    def growing(self, count: int) -> Resized:
+    def growing(self, count: int) -> ZarrGrowth:
         """Begin to add rows."""
         self._check()
         if self.file is not None:
@@ -214,7 +214,9 @@ class ZarrSource(ArrayLike):
         zarr = import_library("zarr", "dataview[zarr]")
         # Anew, since rows may have been added since: an array remembers the length that it had.
         array, file = zarr.open_array(self.array.store, path=self.array.path, mode="r+"), self.file
-        return Resized(array, count, lambda: ZarrSource(array, file), _consolidations(array))
+        return ZarrGrowth(
+            array, count, lambda longer: ZarrSource(longer, file), _consolidations(array)
+        )
 
     def is_same(self, other: Source) -> bool:
         """Whether another source is of the same path in the same store."""
@@ -233,6 +235,42 @@ class ZarrSource(ArrayLike):
                 self, weakref.ref(store), path, lambda held: _opened(held, path, mode, shape)
             )
         return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
+
+
+class ZarrGrowth(Resized):
+    """Rows that are being added to an array of zarr: chunks first, then metadata with its length.
+
+    A process that is killed on the way leaves the old rows, and perhaps chunks behind them that
+    nobody reads: whoever adds rows writes all that comes to be seen of them.
+    """
+
+    def _lengthen(self, shape: tuple[int, ...]) -> None:
+        """Have an array of these chunks that is longer, in memory alone."""
+        zarr = import_library("zarr", "dataview[zarr]")
+        metadata = self.array.metadata.update_shape(shape)
+        self.array = zarr.Array(zarr.AsyncArray(metadata, self.array.store_path))
+
+    def finish(self) -> Source:
+        """Tell of the new rows in the metadata, and return the source that has them."""
+        found = self._stored()
+        if found.shape != self.shape:
+            raise RuntimeError(
+                f"{self.source.describe()} had {self.shape[0]} rows when rows were being added to "
+                f"it, and has {found.shape[0]} now: others have added some meanwhile, and of both "
+                "some may be lost; let one wait for the other by lock='wait'"
+            )
+        found.resize(self.array.shape)
+        return self.source
+
+    def undo(self) -> None:
+        """Leave the array as it was, without the chunks; what others have added stays."""
+        if self._stored().shape in (self.shape, self.array.shape):
+            super().undo()
+
+    def _stored(self) -> Any:
+        """Return the array as it is in its store."""
+        zarr = import_library("zarr", "dataview[zarr]")
+        return zarr.open_array(self.array.store, path=self.array.path, mode="r+")
 
 
 def _consolidations(array: Any) -> dict[Any, Callable[[], None]]:
