@@ -991,6 +991,42 @@ def test_a_kill_while_rows_are_added_leaves_the_old_ones(kind, tmp_path):
     assert_same((found.x if found._fields() else found)(), np.concatenate([old, rows]))
 
 
+MEASURED = np.dtype([("x", "f4", (2,)), ("y", "f8"), ("g", [("a", "i4"), ("b", "i2", (3,))])])
+
+
+def test_rows_of_structured_arrays_are_given_by_fields(tmp_path):
+    old, rows = np.zeros(5, MEASURED), fill(3, MEASURED)
+    np.save(tmp_path / "s.npy", old)
+    group = {"b": rows["g"]["b"].tolist(), "a": rows["g"]["a"]}
+    d = dv.open(tmp_path / "s.npy", "r+")
+    d._append({"y": rows["y"].tolist(), "x": rows["x"], "g": group})
+    d._append({"y": dv.View(rows["y"]), "x": rows["x"].tolist(), "g": rows["g"]})
+    d._append({"y": [], "x": np.zeros((0, 2)), "g": rows["g"][:0]})
+    expected = np.concatenate([old, rows, rows])
+    assert_same(d(), expected)
+    assert_same(np.load(tmp_path / "s.npy"), expected)
+
+
+def test_rows_by_fields_that_do_not_fit_a_structured_array_are_refused(tmp_path):
+    np.save(tmp_path / "s.npy", np.zeros(5, MEASURED.descr[:2]))
+    d = dv.open(tmp_path / "s.npy", "r+")
+    x, y = np.ones((2, 2)), np.ones(2)
+    for rows, error, told in (
+        ({"x": x}, ValueError, r"all fields of the view; there are none for 'y'$"),
+        ({"x": x, "y": y, "z": y}, AttributeError, "no field 'z' in the view; rows are given"),
+        ({"x": x, "y": y[:1]}, ValueError, r"get as many rows; got .* x \(2, 2\), y \(1,\)"),
+        ({"x": x, "y": 1}, ValueError, r"get as many rows; got .* y \(\)"),
+        ({"x": np.ones((2, 3)), "y": y}, TypeError, "cannot hold"),
+        ({"x": x, "y": ["a", "b"]}, TypeError, "cannot write <U1 into float64"),
+    ):
+        with pytest.raises(error, match=told):
+            d._append(rows)
+    np.save(tmp_path / "n.npy", y)
+    with pytest.raises(TypeError, match="the view has no fields, and rows for it are an array"):
+        dv.open(tmp_path / "n.npy", "r+")._append({"x": y})
+    assert_same(np.load(tmp_path / "s.npy"), np.zeros(5, MEASURED.descr[:2]))
+
+
 def test_rows_that_others_add_to_zarr_meanwhile_are_told_of_and_stay(tmp_path):
     path = tmp_path / "a.zarr"
     dv.View(X)._save(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,15 +121,8 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
     where = f"field {name!r}" if name else "the view"
     if isinstance(node, Record):
         own = members(node)
-        parts = _parts_of(rows, where)
-        for wrong in parts.keys() - own.keys():
-            raise unknown_field(wrong, own, where, advice="rows are given for fields of the file")
-        if missing := [name for name in own if name not in parts]:
-            told = ", ".join(map(repr, missing))
-            raise ValueError(
-                f"_append adds rows to all fields of {where}; there are none for {told}; of the "
-                "view d._select('a', 'b') it adds rows to the fields a and b alone"
-            )
+        alone = "; of the view d._select('a', 'b') it adds rows to the fields a and b alone"
+        parts = _parts_of(rows, own, where, alone)
         for key, part in own.items():
             yield from _targets(part.node, parts[key], f"{name}.{key}".lstrip("."))
         return
@@ -167,8 +160,20 @@ def _alone(names: Sequence[str]) -> str:
     return f"d{group}._select({name!r})._append({{{name!r}: rows}}) adds to that field alone"
 
 
-def _parts_of(rows: Any, where: str) -> Mapping[str, Any]:
-    """Return the rows for each field of a record."""
+def _parts_of(rows: Any, own: Collection[str], where: str, alone: str = "") -> Mapping[str, Any]:
+    """Return the rows for each field of a record or a structured array, all of which get some."""
+    parts = _named_parts(rows, where)
+    for wrong in parts.keys() - set(own):
+        raise unknown_field(wrong, own, where, advice="rows are given for fields of the file")
+    if missing := [name for name in own if name not in parts]:
+        told = ", ".join(map(repr, missing))
+        raise ValueError(
+            f"_append adds rows to all fields of {where}; there are none for {told}{alone}"
+        )
+    return parts
+
+
+def _named_parts(rows: Any, where: str) -> Mapping[str, Any]:
     if isinstance(rows, Mapping):
         return rows
     if isinstance(rows, Node) and rows.fields:
@@ -182,7 +187,7 @@ def _parts_of(rows: Any, where: str) -> Mapping[str, Any]:
 def _fitting(target: Stored, rows: Any, where: str) -> Node:
     """Return rows as a node that can be written to an array, or raise."""
     dtype, shape = known_dtype(target), known_shape(target)
-    value = rows if isinstance(rows, Node) else stored(ArraySource(cast(rows, dtype)), False)
+    value = _as_node(rows, dtype, max(1, len(shape)), where)
     found = known_shape(value)
     if len(found) != len(shape) or not shape or found[1:] != shape[1:]:
         raise ValueError(
@@ -195,6 +200,27 @@ def _fitting(target: Stored, rows: Any, where: str) -> Node:
             "'same_kind'); convert them first, by _astype"
         )
     return value
+
+
+def _as_node(rows: Any, dtype: np.dtype[Any], rank: int, where: str) -> Node:
+    """Return rows of a dtype as a node; a mapping has those of the fields of a structured one."""
+    if isinstance(rows, Node):
+        return rows
+    if not isinstance(rows, Mapping):
+        return stored(ArraySource(cast(rows, dtype)), False)
+    if not dtype.names:
+        told = ", ".join(map(repr, rows))
+        raise TypeError(f"{where} has no fields, and rows for it are an array; got those of {told}")
+    parts = _parts_of(rows, dtype.names, where)
+    nodes = {
+        name: _as_node(parts[name], dtype[name].base, rank, f"field {name!r} of {where}")
+        for name in dtype.names
+    }
+    shapes = {name: known_shape(node) for name, node in nodes.items()}
+    if len({shape[:rank] for shape in shapes.values()}) != 1 or () in shapes.values():
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"all fields of {where} get as many rows; got those of shapes {told}")
+    return record(nodes, rank)
 
 
 def _with_sources(node: Node, grown: Mapping[int, Any]) -> Node:
