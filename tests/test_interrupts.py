@@ -1,9 +1,11 @@
 """Ctrl-C while a library of another format is at work: all is done, or nothing, and no crash."""
 
 import asyncio
+import gc
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -12,6 +14,9 @@ import zarr
 import dataview as dv
 from children import python
 from dataview.compute import run_blocks
+from dataview.formats.arrays import datasets_in_hdf5, room_in_hdf5
+from dataview.sources import Made, made_so_far, making
+from dataview.view.face import node_of
 
 X = np.arange(4000.0).reshape(500, 8)
 
@@ -125,3 +130,33 @@ def test_a_save_to_zarr_is_interrupted_at_any_write(tmp_path, monkeypatch):
                 dv.View(X + 1)._save(path, chunks=(50, 8))
         assert np.array_equal(dv.open(path)(), X)
         assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_ctrl_c_as_a_request_begins_says_nothing_later():
+    begun = making(Made())
+    copy_context().run(begun.__enter__)  # Ctrl-C came before the block, which is never left
+    del begun
+    gc.collect()  # what is raised here is no error of the program: pytest makes it one
+    assert made_so_far() is None
+
+
+def test_ctrl_c_while_a_forgotten_hdf5_file_is_written_closes_it(tmp_path, monkeypatch):
+    path = tmp_path / "a.h5"
+    dv.View(np.zeros(3))._save(path)
+    d = dv.open(path, "r+", lock="refuse")
+    d[...] = 1
+    file = node_of(d).source.file
+    room, claim = file.room, file.claim
+    store = room_in_hdf5.Room.store
+
+    def interrupted(room):
+        signal.raise_signal(signal.SIGINT)
+        store(room)
+
+    monkeypatch.setattr(room_in_hdf5.Room, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        datasets_in_hdf5._closed(room, claim)
+    monkeypatch.undo()
+    del d
+    with dv.open(path, "r+", lock="refuse") as again:
+        assert again().tolist() == [1, 1, 1]

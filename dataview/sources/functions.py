@@ -164,14 +164,33 @@ _made: ContextVar[Made | None] = ContextVar("made", default=None)
 made_so_far = _made.get
 
 
-@contextlib.contextmanager
-def making(made: Made | None) -> Iterator[None]:
+class _Making:
+    """Sets where evaluations remember what functions make.
+
+    No generator: if Ctrl-C comes as it is entered or left, it is collected later, perhaps where
+    another context is, in which nothing can be set back.
+    """
+
+    __slots__ = ("made", "token")
+
+    def __init__(self, made: Made | None) -> None:
+        self.made = made
+
+    def __enter__(self) -> None:
+        before = _made.get()
+        try:
+            self.token = _made.set(self.made)
+        except BaseException:  # Ctrl-C, after it was set
+            _made.set(before)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _made.reset(self.token)
+
+
+def making(made: Made | None) -> contextlib.AbstractContextManager[None]:
     """Let evaluations find and remember what functions make there; None is for nowhere."""
-    token = _made.set(made)
-    try:
-        yield
-    finally:
-        _made.reset(token)
+    return _Making(made)
 
 
 @contextlib.contextmanager

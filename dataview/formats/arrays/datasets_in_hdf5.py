@@ -23,6 +23,7 @@ from dataview.formats.arrays.plain_in_hdf5 import (
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Index, Rows
+from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks, slab_of
 from dataview.plan.operations import is_present
@@ -423,8 +424,9 @@ class Hdf5File(OpenFile):
 
 def _closed(room: Room, claim: Claim | None) -> None:
     """Close a file that no view needs any more, and only then let its journals go."""
-    room.store()
-    if room.process == os.getpid():
-        room.file.close()
-    if claim is not None:
-        claim.release()
+    with held_interrupt():  # or the file would stay open, and claimed
+        room.store()
+        if room.process == os.getpid():
+            room.file.close()
+        if claim is not None:
+            claim.release()
