@@ -1018,3 +1018,23 @@ def test_rows_without_end_are_told_as_such():
             wrong()
     with pytest.raises(IndexError, match="axis 0 of the view has no end"):
         endless[np.ones(3, bool)]
+
+
+@pytest.mark.parametrize("rows", [3, slice(2, 6), slice(None, None, -2), [4, 1, 1]])
+def test_a_key_that_ends_in_a_name_is_the_field_of_these_rows(rows):
+    x = np.arange(24.0).reshape(8, 3)
+    d = dv.View(x=x.copy(), n=np.arange(8))
+    assert_same(np.asarray(d[rows, "x"]()), x[rows])
+    assert d[rows, ["n", "x"]]._fields() == ("n", "x")
+    model = x.copy()
+    model[rows] = 7
+    d[rows, "x"] = 7
+    assert_same(d.x(), model)
+    model[rows] += 1
+    d[rows, "x"] += 1
+    assert_same(d.x(), model)
+    model[rows] = 0
+    d[rows].x = 0
+    assert_same(d.x(), model)
+    with pytest.raises(dv.FieldError, match="no field 'z'"):
+        d[rows, "z"] = 1

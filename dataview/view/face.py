@@ -257,6 +257,14 @@ def write_all(view: BaseView, value: Any) -> None:
         write(node_of(view), to_write(value), built(value))
 
 
+def write_part(part: BaseView, key: Any, value: Any) -> None:
+    """Write a value to the part of a view that a key chose: of a field, perhaps at once."""
+    node, rows, _, _, _ = part._state
+    ends_in_name = type(key) is tuple and key and isinstance(key[-1], str)
+    if not ends_in_name or rows is None or not _are_rows_written(node, rows, value):
+        write(*as_written(part, key, value))
+
+
 def _are_rows_written(node: Node, found: Rows, value: Any) -> bool:
     if not isinstance(value, BaseView):
         return write_rows(node, row_key(found), value)

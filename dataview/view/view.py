@@ -48,7 +48,7 @@ from dataview.view.operators import Operators
 from dataview.view.ragged_rows import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
 from dataview.view.statistic_verbs import StatisticVerbs
-from dataview.write import clock, write
+from dataview.write import clock
 
 viewed = cast("Callable[..., View]", face.viewed)
 
@@ -218,7 +218,7 @@ class View(
             ):
                 if not isinstance(key, _WITHOUT_MASKS):
                     masks.check_axes(node_of(self), key, value)
-                write(*face.as_written(self[key], key, value))
+                face.write_part(self[key], key, value)
         except (TypeError, ValueError) as error:
             _tell(error, self)
             raise
@@ -255,8 +255,9 @@ class View(
 
     def _field(self, name: str) -> View:
         """Return the view of a field, whatever its name."""
-        if name in self.__dict__:
-            return cast(View, self.__dict__[name])
+        found = _field_of_rows(self, name)
+        if found is not None:
+            return found
         if name not in face.asked(self).fields:
             raise _no_field(self, name)
         if name.startswith("_"):
@@ -551,23 +552,34 @@ def _part(view: View, key: Any) -> View:
         lend_part(found, node, rows, key)
         set_node(part, found, view, key)
         return part
-    whole, given = view, key
-    key, names = without_names(key)
-    if key is NO_KEY and isinstance(names, str):
-        return view._field(names)
-    node = node_of(view)
-    if key is not NO_KEY:
-        plain = lengths.plain_key(key)
-        found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
-        part = _new(View)
-        set_node(part, found, view, key)
-        view = part
-    if names is None:
-        return view
+    rest, names = without_names(key)
+    if names is not None:
+        return _named(view, rest, names, key)
+    node, plain = node_of(view), lengths.plain_key(key)
+    found = samples.samples_at(node, plain) if isinstance(node, Sampled) else keyed(node, plain)
+    part = _new(View)
+    set_node(part, found, view, key)
+    return part
+
+
+def _named(whole: View, rest: Any, names: str | tuple[str, ...], key: Any) -> View:
+    """Return fields of the part for the rest of a key, which ends in their names."""
+    part = whole if rest is NO_KEY else whole[rest]
     if not isinstance(names, str):
-        return view._select(*names)
-    node, seen, _, _, _ = view._field(names)._state
-    return cast(View, face.view_of_rows(node, seen, whole, given))
+        return part._select(*names)
+    if rest is NO_KEY:
+        return part._field(names)
+    node, rows, _, _, _ = part._field(names)._state
+    return cast(View, face.view_of_rows(node, rows, whole, key))
+
+
+def _field_of_rows(view: View, name: str) -> View | None:
+    """Return a field that has the rows of a view, with no node made of these; None for others."""
+    if name in view.__dict__:
+        return cast(View, view.__dict__[name])
+    node, rows, _, _, _ = view._state
+    is_plain = rows is not None and name[:1] not in ("", "_")
+    return cast(View, view.__getattr__(name)) if is_plain and row_field(node, name) else None
 
 
 def _is_written(view: View, parent: View, key: Any) -> bool:
@@ -578,7 +590,7 @@ def _is_written(view: View, parent: View, key: Any) -> bool:
 def _assign(view: View, name: str, value: Any) -> None:
     """Write data into a field, or make the field another view."""
     if not isinstance(value, View):
-        if name not in view.__dict__ and name not in node_of(view).fields:
+        if _field_of_rows(view, name) is None and name not in node_of(view).fields:
             raise _no_field(view, name, hints.adding(name))
         view._field(name)._write(value)
     elif value is not view.__dict__.get(name, _MISSING) or name not in node_of(view).fields:

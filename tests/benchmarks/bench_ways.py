@@ -64,6 +64,7 @@ READING = {
     "d.input[k]()": "x[k]",
     "w.input[k]()": "xw[k]",
     "d[k].input()": "x[k]",
+    "d[k, 'input']()": "x[k]",
     "r.inner[k].input()": "x[k]",
     "r[k].inner.input()": "x[k]",
     "v[[1, 2, 3]]()": "x[[1, 2, 3]]",
