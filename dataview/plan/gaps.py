@@ -22,14 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dataview.index import axes_of, parse
-from dataview.plan.build import (
-    at_path,
-    columns,
-    elementwise,
-    select,
-    stored,
-    with_fields,
-)
+from dataview.plan.build import at_path, columns, elementwise, select, stored, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.kinds import (
@@ -97,8 +90,9 @@ def knowing_rows(column: Node, mask: Node) -> Node:
 
     They are empty, so nothing that is computed of them has gaps: this is for who hands them on.
     """
-    is_of_lists = isinstance(column, Sampled) and column.is_sized and is_of_rows(mask)
-    return column.replaced(mask=mask) if is_of_lists and mask.count == column.count else column
+    if not isinstance(column, Sampled) or not column.is_sized or not is_of_rows(mask):
+        return column
+    return column.replaced(mask=mask) if mask.count == column.count else column
 
 
 def with_gaps_of(node: Node, array: np.ndarray) -> Any:
@@ -252,14 +246,11 @@ def knowing(fields: Fields) -> Fields:
         column, told = fields.named[name], fields.named[mask]
         if not isinstance(column, Attached) or not isinstance(told, Attached):
             continue
-        rows = knowing_rows(column.node, told.node)
-        if rows is not column.node:
-            fields = fields.with_field(name, column.of(rows))
-            continue
-        is_finer = column.node.has_gaps and not told.node.shape  # it knows which of its values lack
-        if tells(told.node, column.node) and not is_finer:
-            known = with_mask(column.node, told.node)
-            fields = fields.with_field(name, column.of(known))
+        known = knowing_rows(column.node, told.node)
+        is_finer = known.has_gaps and not told.node.shape  # it knows which of its values lack
+        if tells(told.node, known) and not is_finer:
+            known = with_mask(known, told.node)
+        fields = fields.with_field(name, column.of(known))
     return fields
 
 

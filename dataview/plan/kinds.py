@@ -593,18 +593,14 @@ def nbytes_of(node: Any) -> int | None:
 
 def elements_of(node: Node) -> float:
     """Return the number of a node's elements, `math.inf` if they have no end."""
-    extents = node.extents or ()
-    if any(map(is_endless, extents)):
-        return 0 if 0 in extents else math.inf
+    if any(map(is_endless, node.extents or ())):
+        return 0 if 0 in (node.extents or ()) else math.inf
     return node.size if isinstance(node, Sampled) else size_of(known_shape(node))
 
 
 def _shared_shape(fields: Fields, rank: int) -> Shape | None:
-    shapes = {
-        _leading_shape(field.node, rank)
-        for field in fields.named.values()
-        if isinstance(field, Attached)
-    }
+    parts = fields.named.values()
+    shapes = {_leading_shape(part.node, rank) for part in parts if isinstance(part, Attached)}
     return shapes.pop() if len(shapes) == 1 else None
 
 

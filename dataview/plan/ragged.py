@@ -168,8 +168,7 @@ class Ragged(Sampled):
         if found.shape:
             part = Ragged(values, layout, found)  # quicker than `replaced`
             part.meta, part.label = self.meta, self.label
-            if self.mask is not None:
-                part.mask = select(self.mask, index)
+            part.mask = None if self.mask is None else select(self.mask, index)
             return part
         places, shape = layout.row(int(positions(found.maps[0], ())))
         row = places_of(values, places)
@@ -241,8 +240,7 @@ class Ragged(Sampled):
         """Return the same rows, over no more of the values and the layout than they need."""
         if self.layout.is_late:
             return self
-        ends = extent(self.index.maps[0], self.index.shape) or (0, -1)
-        first, last = ends
+        first, last = extent(self.index.maps[0], self.index.shape) or (0, -1)
         if first == 0 and last == self.layout.count - 1:
             return self
         places, layout = self.layout.part(range(first, last + 1))
@@ -259,8 +257,8 @@ class Ragged(Sampled):
         if self.count < FEW_ROWS or (isinstance(numbers, range) and numbers.step == 1):
             return places_of(values, self.chosen()[0])
         place = place_of(self.layout, numbers)
-        count = int(place.rows.offsets[-1])
-        return select(values, axis_index(known_shape(values), Computed(place, LINE), count))
+        line = Computed(place, LINE), int(place.rows.offsets[-1])
+        return select(values, axis_index(known_shape(values), *line))
 
     def windows(self, size: int, step: int) -> Node:
         """Return all windows of `size` values that lie in one row, `step` values apart."""

@@ -464,10 +464,8 @@ def _padded_fields(
             raise unknown_field(name, node.fields, "_pad")
     found: dict[str, Node] = {}
     for name, part in parts.items():
-        if name in found:  # a mask of rows, of which that of the padding says more
-            continue
         if by_name is not None and name not in by_name:
-            found[name] = part
+            found.setdefault(name, part)  # of two masks that of the padding says more
             continue
         own = padding if by_name is None else replace(padding, value=by_name[name])
         if isinstance(part, Record):
@@ -476,7 +474,7 @@ def _padded_fields(
         if not _is_ragged(part):
             if by_name is not None:
                 raise TypeError(f"_pad: the rows of field {name!r} are of one shape already")
-            found[name] = part
+            found.setdefault(name, part)
             continue
         found[name] = data = filled(part, own, f"field {name!r}: ", longest.get(id(part)))
         for key, beside in (
