@@ -160,3 +160,23 @@ def test_ctrl_c_while_a_forgotten_hdf5_file_is_written_closes_it(tmp_path, monke
     del d
     with dv.open(path, "r+", lock="refuse") as again:
         assert again().tolist() == [1, 1, 1]
+
+
+def test_ctrl_c_waits_until_hdf5_has_read(tmp_path, monkeypatch):
+    """Raised where h5py lets go of an object, it would be ignored by Python."""
+    dv.View(x=X)._save(tmp_path / "x.h5")
+    kind, went_on = datasets_in_hdf5.H5pySource, []
+    read = kind._read_quickly
+
+    def pressed(self, *args):
+        signal.raise_signal(signal.SIGINT)
+        went_on.append(True)
+        return read(self, *args)
+
+    with dv.open(tmp_path / "x.h5") as d:
+        monkeypatch.setattr(kind, "_read_quickly", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            d.x[::3, ::2]()
+        monkeypatch.undo()
+        assert went_on == [True]
+        assert d.x().tolist() == X.tolist()

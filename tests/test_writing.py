@@ -15,6 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dataview as dv
+from children import python
 from dataview.index.sizes import sizes
 from oracle import (
     NUMBERS,
@@ -1184,6 +1185,24 @@ def test_who_only_sets_a_field_of_a_file_to_an_expression_is_told_at_the_end(tmp
 
     with pytest.raises(ValueError, match="broadcast"):  # no more is told of it
         failing()
+
+
+ONLY_SET = """
+import sys
+import dataview as dv
+
+d = dv.open(sys.argv[1], "r+")
+d.x = d.x - d.x._mean()
+if sys.argv[2:]:
+    d._close()
+"""
+
+
+@pytest.mark.parametrize("closes", [(), ("close",)])
+def test_who_only_sets_a_field_of_a_file_is_told_when_a_script_ends(closes, tmp_path):
+    child = python("-c", ONLY_SET, a_folder_of_fields(tmp_path), *closes)
+    assert child.returncode == 0
+    assert child.stderr.count("the field 'x' was set to an expression") == 1
 
 
 def set_and_write(d, folder):

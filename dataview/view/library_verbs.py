@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast
@@ -35,14 +37,32 @@ _saved = [-1]
 """When a view was saved last, by the clock of writes."""
 
 
+_hiding: weakref.WeakValueDictionary[int, BaseView] = weakref.WeakValueDictionary()
+"""The views in which a field of a file is hidden, to be told of when Python ends."""
+
+
+def hide(view: BaseView, hidden: Any) -> None:
+    """Note the field of a file that is hidden by what was set, until the view is closed."""
+    view.__dict__[HIDING] = hidden
+    if not _hiding:
+        atexit.unregister(_warn_at_exit)
+        atexit.register(_warn_at_exit)
+    _hiding[id(view)] = view
+
+
+def _warn_at_exit() -> None:
+    for view in list(_hiding.values()):
+        _warn_of_unwritten(view)
+
+
 def _warn_of_unwritten(view: BaseView) -> None:
     """Warn if a field of a file was only set to what it was meant to hold, as it seems."""
-    name, when = view.__dict__.get(HIDING, ("", -1))
+    name, when = view.__dict__.pop(HIDING, ("", -1))
     if when == clock[0] != _saved[0]:
         warn(
-            f"the field {name!r} was set to an expression, which is the view's own, and nothing "
-            f"was written or saved since: the file holds what it held; d.{name}[...] = other and "
-            f"d.{name} -= other write to it"
+            f"the field {name!r} was set to an expression, which changes this view and not the "
+            f"file, and nothing was written or saved since; d.{name}[...] = other and d.{name} -= "
+            "other write to the file"
         )
 
 
@@ -164,7 +184,8 @@ class LibraryVerbs(BaseView):
         Reading a view of a closed file is an error that says so.  Files that you have opened
         yourself stay open.  `with dv.open(path) as d:` closes the files at the end of the block.
 
-        A warning says so if a field of a file opened for writing was only set to an expression.
+        A warning says so if a field of a file opened for writing was only set to an expression;
+        if the view is not closed, it comes when Python ends.
         """
         formats.close(node_of(self))
         _warn_of_unwritten(self)
@@ -177,6 +198,7 @@ class LibraryVerbs(BaseView):
             self._close()
         else:
             formats.close(node_of(self))
+            self.__dict__.pop(HIDING, None)
 
     # --- objects of other libraries ----------------------------------------------------------
 

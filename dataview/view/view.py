@@ -43,7 +43,7 @@ from dataview.view import declare, face, hints, lengths, masks
 from dataview.view.display_verbs import DisplayVerbs
 from dataview.view.face import index_of, node_from, node_of, put_state, set_node, unwrapped
 from dataview.view.label_verbs import LabelVerbs
-from dataview.view.library_verbs import HIDING, PROTOCOL, LibraryVerbs, protocol
+from dataview.view.library_verbs import HIDING, PROTOCOL, LibraryVerbs, hide, protocol
 from dataview.view.operators import Operators
 from dataview.view.ragged_rows import RaggedVerbs
 from dataview.view.row_verbs import RowVerbs
@@ -286,7 +286,7 @@ class View(
         self.__dict__.clear()
         set_node(self, node, parent, key)
         if hidden:
-            self.__dict__[HIDING] = hidden
+            hide(self, hidden)
 
     def _select(self, *names: str | Sequence[str]) -> View:
         """Return the record of these fields, in this order, followed by the masks of their gaps.

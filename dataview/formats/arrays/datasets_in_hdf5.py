@@ -76,8 +76,13 @@ class H5pySource(ArrayLike):
         self._numbers: Numbers | Literal[False] | None = None
         self.moving: int | None = None  # what a chunk may need in a write, which takes long to find
 
+    @held_interrupt()
     def read(self, index: Index, memo: Memo) -> np.ndarray:
-        """Return what the index selects, past HDF5 if the file can be read by its bytes."""
+        """Return what the index selects, past HDF5 if the file can be read by its bytes.
+
+        Ctrl-C waits for the end of a call of HDF5: it would be raised where h5py lets go of an
+        object, and Python ignores it there.
+        """
         if 0 in index.shape:
             return np.ndarray(index.shape, self.dtype)
         self._check()
@@ -196,6 +201,7 @@ class H5pySource(ArrayLike):
             return bool(self.array.id.get_num_chunks() != every)
         return self.array.id.get_offset() is None
 
+    @held_interrupt()
     def settle(self) -> None:
         """Have HDF5 write what it holds back."""
         self.array.file.flush()
