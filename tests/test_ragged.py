@@ -11,6 +11,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,6 +214,37 @@ def test_what_makes_no_rows_is_refused():
     for values in ([[1, 2], 3], [[1, 2], "ab"], [np.ones(2), np.ones((2, 2))]):
         with pytest.raises(TypeError, match="no array can be made of this list"):
             dv.View(values)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([[1, 2], None, [3]], "row 1 is no list.*None; an empty list.*Arrow.*dtype=object"),
+        ([[1, 2], 3, [3]], "row 1 is no list.*3; a list of one value"),
+        ([[[1], [2, 3]], [[4], None]], "row 1, element 1 is no list.*None"),
+        ([[[1], [2, 3]], [], [5]], "row 2, element 0 is no list.*5"),
+        (
+            [np.ones((1, 2)), np.ones((0, 2, 3)), np.ones((2, 2, 3))],
+            r"row 0 of shape \(1, 2\) and row 2 of shape \(2, 2, 3\).*row\[..., None\]",
+        ),
+    ],
+)
+def test_the_row_that_is_none_is_told_with_the_remedy(rows, told):
+    samples = [{"t": row} for row in rows]
+    for make in (lambda: dv.View(t=rows), lambda: dv.View({"t": rows}), lambda: dv.View(samples)):
+        with pytest.raises(TypeError, match=f"^field 't': no array .*: .*{told}"):
+            make()
+    with pytest.raises((TypeError, ValueError), match=told):
+        dv.ragged(rows)
+    streamed = dv.View(lambda: iter([{"t": [1]}, {"t": rows}]))
+    with pytest.raises(TypeError, match=f"^sample 1: field 't': .*{told}"):
+        list(streamed)
+
+
+def test_remedies_for_rows_that_are_none_work():
+    assert dv.View(t=[[1, 2], [], [3]]).t._lengths()().tolist() == [2, 0, 1]
+    assert dv.View(t=np.array([[1, 2], None, [3]], object)).t().tolist() == [[1, 2], None, [3]]
+    assert dv.View(pa.table({"t": [[1, 2], None, [3]]})).t_mask().tolist() == [True, False, True]
 
 
 # ---------------------------------------------------------------- rows

@@ -504,3 +504,28 @@ def test_a_statistic_of_filtered_rows_is_as_they_were_when_it_was_asked_for():
     total = d._filter(lambda row: row.words._size() > 1).words._sum()
     d.words[2] = [0, 0, 0]
     assert total() == 1 + 2 + 3 + 4 + 5
+
+
+@pytest.mark.parametrize("bad", [None, 2**70, {1, 2}])
+@pytest.mark.parametrize(
+    ("sample_of", "told"),
+    [
+        (lambda value: {"a": 1, "b": value}, "field 'b': "),
+        (lambda value: {"a": {"b": value}}, "field 'a': field 'b': "),
+        (lambda value: (1, value), "field '1': "),
+        (lambda value: value, ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda data: [sample() for sample in data],
+        lambda data: [*data._loader(2)],
+        lambda data: [*data._probe()],
+    ],
+)
+def test_what_is_no_data_in_a_sample_is_told_with_its_place(bad, sample_of, told, read):
+    samples = [sample_of(1), sample_of(2), sample_of(bad)]
+    for data in (dv.View(lambda: iter(samples)), dv.View(iter(samples))):
+        with pytest.raises(TypeError, match=f"^sample 2: {told}a view is made of .*; "):
+            read(data)

@@ -7,6 +7,7 @@ Functions are called with arrays and return arrays.  Pickles hold no more data t
 from dataview.exchange.bunches import is_bunch
 from dataview.exchange.convert import (
     argument_of,
+    named,
     node_of,
     object_node,
     operand_of,
@@ -39,7 +40,7 @@ from dataview.exchange.to_libraries import (
 __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_batch", "arrow_stream", "bind",
     "check_gradient", "data_node", "dlpack", "freeze", "frozen_rows", "holds_columns", "in_parts",
-    "is_bunch", "is_foreign", "is_view", "node_of", "numbered", "object_node", "operand_of",
-    "pack_like", "packed_in_order", "ragged", "recognise_views", "register_in_jax", "sample_node",
-    "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "is_bunch", "is_foreign", "is_view", "named", "node_of", "numbered", "object_node",
+    "operand_of", "pack_like", "packed_in_order", "ragged", "recognise_views", "register_in_jax",
+    "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
 ]  # fmt: skip

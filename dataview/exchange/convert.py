@@ -7,12 +7,13 @@ import inspect
 import io
 import numbers
 import os
-from collections.abc import Iterable, Iterator, Mapping, MappingView, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView, Set
 from typing import Any, cast
 
 import numpy as np
 
 from dataview.compute import evaluate
+from dataview.errors import error_at
 from dataview.exchange.from_libraries import imported, is_view
 from dataview.index.flat import layout_of, packed
 from dataview.plan.build import record, stored
@@ -35,7 +36,7 @@ _ADVICE: dict[type, str] = {
     datetime.date: "; view np.datetime64(value)",
     datetime.timedelta: "; view np.timedelta64(value)",
     numbers.Number: "; view float(value), or [value] to keep it as an object",
-    type(None): "; leave the field out, or view [None] to keep it as an object",
+    type(None): "; leave the field out, give NaN, or view [None] to keep it as an object",
 }
 """What to view instead of an object that is no data, by its class."""
 
@@ -54,9 +55,9 @@ def node_of(value: Any) -> Node:
     if found is not None:
         return found
     if isinstance(value, Mapping):
-        return record({check_name(name): node_of(part) for name, part in value.items()})
+        return record({check_name(name): named(name, part) for name, part in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return record({name: node_of(getattr(value, name)) for name in value._fields})
+        return record({name: named(name, getattr(value, name)) for name in value._fields})
     if isinstance(value, Source):
         return stored(value)
     check_no_bytes(value)
@@ -66,6 +67,14 @@ def node_of(value: Any) -> Node:
     if is_function or isinstance(value, Iterator):
         return Stream(IteratorSamples(value, node_of))
     return _of_values(value)
+
+
+def named(name: Any, value: Any, make: Callable[[Any], Node] = node_of) -> Node:
+    """Return the node that is made of a field's data; an error names the field."""
+    try:
+        return make(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise error_at(error, f"field {name!r}") from error
 
 
 def check_no_bytes(value: Any) -> None:
@@ -159,10 +168,10 @@ def _of_values(value: Any) -> Node:
         raise TypeError("a list of mappings is not an array; view it by itself: dv.View(samples)")
     try:
         array = np.asarray(ended)
-    except ValueError as error:
+    except ValueError:
         try:
             return ragged_of(*packed(ended))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             what = f"no array can be made of this {type(value).__name__}"
             raise TypeError(f"{what}: {error}") from None
     if array.dtype == object and not isinstance(value, (np.ndarray, list, tuple)):

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import error_at
 from dataview.exchange.bunches import is_bunch, of_bunch
-from dataview.exchange.convert import check_makes_iterators, check_no_bytes, node_of
+from dataview.exchange.convert import check_makes_iterators, check_no_bytes, named, node_of
 from dataview.exchange.copies import freeze
 from dataview.exchange.from_libraries import imported, is_foreign, is_view
 from dataview.exchange.hugging_face import is_columns, of_columns
@@ -58,7 +57,8 @@ def sample_node(value: Any, names: Names | None = None, strict: bool = True) -> 
     if parts is None:
         return _array_node(value)
     inside = sample_node if isinstance(value, tuple) else _named_part
-    return telling(record({check_name(name): inside(part) for name, part in parts.items()}, 0))
+    made = {check_name(name): named(name, part, inside) for name, part in parts.items()}
+    return telling(record(made, 0))
 
 
 def _array_node(value: Any) -> Node:
@@ -175,14 +175,8 @@ def _of_tensors(value: Any, names: Names | None) -> Node:
 
 
 def _members(parts: Mapping[Any, Any]) -> Node:
-    return telling(record({check_name(name): _member(name, part) for name, part in parts.items()}))
-
-
-def _member(name: str, value: Any) -> Node:
-    try:
-        return data_node(value)
-    except TypeError as error:
-        raise error_at(error, f"field {name!r}") from error
+    made = {check_name(name): named(name, part, data_node) for name, part in parts.items()}
+    return telling(record(made))
 
 
 def _unnamed(value: Any, names: Names | None) -> Node:
@@ -211,7 +205,8 @@ def _listed(values: list[Any], names: Names | None) -> Node:
             raise TypeError(f"sample {number} has {theirs}; sample 0 has {', '.join(columns)}")
         for name, part in parts.items():
             columns.setdefault(name, []).append(part)
-    return record({check_name(name): _member(name, column) for name, column in columns.items()}, 1)
+    made = {check_name(name): named(name, column, data_node) for name, column in columns.items()}
+    return record(made, 1)
 
 
 def _has_parts(value: Any) -> bool:

@@ -387,8 +387,10 @@ def windows_of(offsets: np.ndarray, size: int, step: int) -> WindowPlaces:
 # --- what a user gives as lists ----------------------------------------------------------------
 
 
-def packed(rows: Sequence[Any]) -> Packed:
+def packed(rows: Sequence[Any], outer: Callable[[int], str] = "row {}".format) -> Packed:
     """Return the values of rows given as lists or arrays, and how they lie there.
+
+    `outer` names a row by its number, for errors.
 
     >>> values, layout = packed([[1, 2], [3], []])
     >>> values, layout.offsets
@@ -396,19 +398,32 @@ def packed(rows: Sequence[Any]) -> Packed:
     """
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
-            raise TypeError(f"row {number} is no list and no array: {row!r}")
+            remedy = _MISSING if row is None else "; a list of one value is a row, too"
+            raise TypeError(f"{outer(number)} is no list and no array: {row!r}{remedy}")
     is_deep = any(is_of_arrays(row) for row in rows)
     if rows and all(isinstance(row, np.ndarray) for row in rows) and not is_deep:
-        return _of_arrays(rows)
+        return _of_arrays(rows, outer)
     inner = list(chain.from_iterable(rows))
     values = array_or_none(inner)
+    offsets = _offsets(np.fromiter(map(len, rows), np.intp, len(rows)))
     if values is not None:
-        lengths = np.fromiter(map(len, rows), np.intp, len(rows))
-        return values, _frozen(Layout(_offsets(lengths), None, (None,)))
+        return values, _frozen(Layout(offsets, None, (None,)))
     arrays = [array_or_none(row) for row in rows]
     if all(array is not None for array in arrays) and not is_deep:
-        return _of_arrays([array for array in arrays if array is not None])
-    return packed(inner), layout_of(lengths=[len(row) for row in rows])
+        return _of_arrays([array for array in arrays if array is not None], outer)
+
+    def name(number: int) -> str:
+        row = int(np.searchsorted(offsets, number, "right")) - 1
+        return f"{outer(row)}, element {number - offsets[row]}"
+
+    return packed(inner, name), _frozen(Layout(offsets, None, (None,)))
+
+
+_MISSING = (
+    "; an empty list is a row without values, a column of Arrow tells which lists are missing, and "
+    "an array with dtype=object keeps what is in the list as it is"
+)
+"""What to do about a row that is None."""
 
 
 def is_of_arrays(row: Any) -> bool:
@@ -425,12 +440,11 @@ def array_or_none(values: Sequence[Any]) -> np.ndarray | None:
         return None
 
 
-def _of_arrays(rows: Sequence[np.ndarray]) -> Packed:
+def _of_arrays(rows: Sequence[np.ndarray], outer: Callable[[int], str]) -> Packed:
     ndim = max(row.ndim for row in rows)
     full = [row for row in rows if row.size] or list(rows)
     if not ndim or any(row.ndim != ndim for row in full):
-        got = sorted({row.shape for row in full}, key=len)
-        raise ValueError(f"rows have as many axes as each other, and one at least; got {got}")
+        raise ValueError(_of_unequal_depth(rows, outer))
     # An empty list has no more than one axis, whatever the others have.
     rows = [row if row.ndim == ndim else row.reshape(0, *full[0].shape[1:]) for row in rows]
     shapes = np.array([row.shape for row in rows], np.intp)
@@ -444,3 +458,14 @@ def _of_arrays(rows: Sequence[np.ndarray]) -> Packed:
         for n, row in zip(counts, rows, strict=True)
     ]
     return np.concatenate(lines, dtype=dtype, casting="safe"), shaped(shapes[:, :count])
+
+
+def _of_unequal_depth(rows: Sequence[np.ndarray], outer: Callable[[int], str]) -> str:
+    """Return what to say of rows that differ in their number of axes, or have none."""
+    own = [number for number, row in enumerate(rows) if row.size] or list(range(len(rows)))
+    odd = [number for number in own if rows[number].ndim != rows[own[0]].ndim]
+    found = " and ".join(f"{outer(n)} of shape {rows[n].shape}" for n in own[:1] + odd[:1])
+    return (
+        f"there is {found}; rows have as many axes as each other, and one at least: row[..., None] "
+        "adds one"
+    )

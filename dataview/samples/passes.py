@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dataview.errors import StreamError
+from dataview.errors import StreamError, error_at
 from dataview.plan.node import Node
 from dataview.samples.arriving import Pool, Row, within_pool
 from dataview.samples.in_order import DerivedSamples, Samples
@@ -49,14 +49,21 @@ class IteratorSamples(Samples):
                     "spent; it should make a new one at each call"
                 )
             self.begun = _reference(passing)
-            return map(self.to_node, passing)
+            return map(self._sample, itertools.count(), passing)
         if self.begun:
             raise StreamError(
                 "the iterator behind this view has been read and is spent; give a function that "
                 "returns a new iterator, as in dv.View(lambda: iter(...)), to read it again"
             )
         self.begun = True
-        return map(self.to_node, self.origin)
+        return map(self._sample, itertools.count(), self.origin)
+
+    def _sample(self, number: int, value: Any) -> Node:
+        """Return a sample as a node, or raise saying which it is."""
+        try:
+            return self.to_node(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise error_at(error, f"sample {number}") from error
 
 
 def _reference(passing: Iterator[Any]) -> Callable[[], Any]:

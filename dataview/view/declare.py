@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview import formats, spaces
 from dataview.errors import FieldError, hint, unknown_field
-from dataview.exchange import data_node, holds_columns, numbered
+from dataview.exchange import data_node, holds_columns, named, numbered
 from dataview.index import is_integer
 from dataview.plan.build import field, record, with_fields
 from dataview.plan.fields import (
@@ -169,7 +169,7 @@ def _member(name: str, part: Any) -> Node:
         raise TypeError(
             f"{name}= is given a space, which is no data; write _spaces={{name: space}}"
         )
-    return side_by_side(data_node(part))
+    return side_by_side(named(name, part, data_node))
 
 
 def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
@@ -181,7 +181,7 @@ def _windowed(node: Node, specs: Mapping[str, Any]) -> Node:
     shape = known_shape(node)
     for name, spec in specs.items():
         if isinstance(spec, Node) or isinstance(node, Record):
-            node = attach(with_fields(node, fields), check_name(name), data_node(spec))
+            node = attach(with_fields(node, fields), check_name(name), named(name, spec, data_node))
             fields = node.fields
             continue
         fields = fields.with_field(check_name(name), _laid(name, spec, shape))
