@@ -1139,6 +1139,39 @@ def test_b41_an_empty_batch_of_samples_of_any_lengths_has_their_fields(failing, 
         assert batch.plain().shape == (0, 3)
 
 
+WORDS = [[1], [2, 3], [4], [5, 6, 7]]
+WORD_SAMPLES = [{"w": words, "y": number} for number, words in enumerate(WORDS)]
+
+
+@pytest.mark.parametrize("failing", [(2, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "view",
+    [
+        dv.View(w=WORDS, y=range(4)),
+        dv.View(WORD_SAMPLES.__getitem__, _length=4)._probe(),
+        dv.View(lambda: iter(WORD_SAMPLES), _fields={"w": ((None,), int), "y": int}),
+    ],
+    ids=["arrays", "function", "stream"],
+)
+def test_a_batch_of_which_each_transform_failed_is_ragged_as_its_source(view, workers, failing):
+    def transform(sample):
+        if sample.y() in failing:
+            raise ValueError("broken")
+        return sample
+
+    numbers = iter((range(2), range(2, 4)))
+    with view._loader(2, transform=transform, on_error="skip", workers=workers) as loader:
+        for batch in loader:
+            kept = [number for number in next(numbers) if number not in failing]
+            assert [row().tolist() for row in batch.w] == [WORDS[number] for number in kept]
+            assert batch.w._shape() == (len(kept), None)
+            assert batch.w._dtype() == np.dtype(int)
+            width = max((len(WORDS[number]) for number in kept), default=0)
+            expected = [WORDS[n] + [0] * (width - len(WORDS[n])) for n in kept]
+            assert batch.w._pad(0)().tolist() == expected
+
+
 @pytest.mark.parametrize("cut", range(6))
 def test_replacing_resumes_exactly(cut):
     def loader(**options):

@@ -24,7 +24,7 @@ from dataview.errors import error_at
 from dataview.exchange import pack_like, packed_in_order
 from dataview.index import parse
 from dataview.loader import ragged
-from dataview.loader.collate import collated, parts_of, sample_of
+from dataview.loader.collate import RAGGED, WHERE_NEEDED, collated, parts_of, sample_of
 from dataview.loader.dealing import Task
 from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, failure_of
 from dataview.loader.reading import (
@@ -415,12 +415,19 @@ class Assembly:
             ) from failure.error
         return sample_of(self.unwrap(answer), True)
 
-    def _collated(self, samples: list[Any], task: Task, kept: list[int]) -> Any:
+    def _collated(
+        self, samples: list[Any], task: Task, kept: list[int], changed: Any = WHERE_NEEDED
+    ) -> Any:
+        """Return samples as a batch; `changed` is the padding of what a transform makes ragged.
+
+        That is so only where shapes differ: it may be a crop.
+        """
         if not samples:
             return self._of_nothing(task)
         numbers = task.rows[kept].tolist()
         if self.collate is None:
-            pad = ragged.with_ragged(self.pad, self.parts, samples[0], bool(self.steps))
+            changed = changed if self.steps else None
+            pad = ragged.with_ragged(self.pad, self.parts, samples[0], changed)
             return collated(samples, pad, None, numbers, self.unwrap)
         try:
             batch = self.unwrap(self.collate([*map(sample_of, samples)]))
@@ -455,7 +462,8 @@ class Assembly:
                 sample = self._one(examples, number, [], None)
                 if steps:  # else what the transform gets, if it makes nothing of any
                     sample = self._transformed(sample, 0, int(examples.rows[number]))
-                found = _without_rows(self._collated([sample], examples, [number]))
+                # One sample has nothing to differ from, so that it is ragged where its source is.
+                found = _without_rows(self._collated([sample], examples, [number], RAGGED))
             except Exception:  # it is reported when its turn comes
                 continue
             if found is not None:

@@ -12,7 +12,6 @@ from dataview.exchange import freeze
 from dataview.index import parse
 from dataview.loader.collate import (
     RAGGED,
-    WHERE_NEEDED,
     Pad,
     PaddedArray,
     lacks_some,
@@ -128,15 +127,15 @@ def _filled(rows: Ragged, name: str, pad: Pad) -> dict[str, Any]:
     return found
 
 
-def with_ragged(pad: Any, parts: Mapping[str, Node], sample: Any, is_changed: bool) -> Any:
+def with_ragged(pad: Any, parts: Mapping[str, Node], sample: Any, changed: Any = None) -> Any:
     """Return the padding of samples made one by one: ragged fields stay so, unless it is said.
 
-    What a transform made of them is ragged only if it differs in shape: it may be a crop.
+    `changed` is the padding of what a transform made of them, None if there was no transform.
     """
     if not (pad is None or isinstance(pad, Mapping)):
-        stays = is_changed or not isinstance(sample, Mapping)
+        stays = changed is not None or not isinstance(sample, Mapping)
         return pad if stays or _is_ragged(pad) else _but_of_masks(pad, parts)
-    found = _own_padding(parts, is_changed)
+    found = _own_padding(parts, changed)
     if not found:
         return pad
     if not isinstance(sample, Mapping):
@@ -158,13 +157,13 @@ def _but_of_masks(pad: Any, parts: Mapping[str, Node]) -> Any:
     return found if any(own is not pad for own in found.values()) else pad
 
 
-def _own_padding(parts: Mapping[str, Node], is_changed: bool) -> dict[str, Any]:
+def _own_padding(parts: Mapping[str, Node], changed: Any) -> dict[str, Any]:
     """Return what keeps fields ragged, for those among these and for those inside others."""
     found: dict[str, Any] = {}
     for name, part in parts.items():
         if is_ragged(part):
-            found[name] = WHERE_NEEDED if is_changed else known_lengths(part) or RAGGED
+            found[name] = changed or known_lengths(part) or RAGGED
         elif isinstance(part, (Record, Stream)):
-            inner = _own_padding({n: field(part, n) for n in part.fields}, is_changed)
+            inner = _own_padding({n: field(part, n) for n in part.fields}, changed)
             found.update(inner if not name else {name: inner} if inner else {})
     return found
