@@ -2217,3 +2217,25 @@ def test_rows_of_objects_stay_as_they_are_beside_rows_without_elements(rows, mak
         assert row().dtype == object
         assert [*map(type, row().flat)] == [*map(type, expected.flat)]
         assert row().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("value", ["", "xyz", np.str_("ß")])
+@pytest.mark.parametrize(
+    "padded",
+    [
+        lambda rows, value: dv.ragged(rows)._pad(value),
+        lambda rows, value: dv.View(t=dv.ragged(rows))._pad(value).t,
+        lambda rows, value: next(dv.View(t=dv.ragged(rows))._loader(3, pad=value)).t,
+        lambda rows, value: next(dv.View(t=dv.ragged(rows))._loader(3, pad={"t": value})).t,
+        lambda rows, value: dv.View(dv.collate(rows, pad=value)),
+        lambda rows, value: dv.View(lambda n: rows[n], _length=3)._probe()._pad(value),
+    ],
+)
+def test_texts_of_any_length_are_padded_with_texts(padded, value):
+    dtype = np.dtypes.StringDType()
+    rows = [np.array(row, dtype) for row in (["a", "bb" * 20], ["c"], [])]
+    found = padded(rows, value)()
+    assert found.dtype == dtype
+    assert found.tolist() == [["a", "bb" * 20], ["c", value], [value, value]]
+    with pytest.raises(TypeError, match="0 is no padding for samples of StringDType"):
+        padded(rows, 0)()

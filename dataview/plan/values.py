@@ -217,7 +217,7 @@ def holding(dtype: Any, value: Any, where: str = "") -> Any:
     if type(value) is int and dtype.kind in "iu" and 0 <= value < 128:
         return dtype  # as in every batch that is filled up with zeros
     own = np.asarray(value)
-    if dtype.kind == "O":
+    if dtype.kind == "O" or (dtype.kind == "T" and own.dtype.kind == "U" and not own.ndim):
         return dtype
     if (own.dtype.kind in "SU") is not (dtype.kind in "SU") or own.ndim:
         raise TypeError(f"{where}{value!r} is no padding for samples of {dtype}")
