@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, cast
@@ -122,13 +123,10 @@ class Assembly:
         by_one = [name for name, part in self.parts.items() if has_samples(part)]
         object.__setattr__(self, "_by_one", by_one)
         object.__setattr__(self, "_is_changed", is_changed)
-        by_sample = is_changed or bool(by_one)
-        object.__setattr__(self, "_by_sample", by_sample)
+        object.__setattr__(self, "_by_sample", by_sample := is_changed or bool(by_one))
         parts = [*self.parts.values()]
         steady = not by_sample and all(
-            new is old
-            for n in (0, 1)
-            for new, old in zip(all_at_epoch(parts, n), parts, strict=True)
+            all(map(operator.is_, all_at_epoch(parts, number), parts)) for number in (0, 1)
         )
         object.__setattr__(self, "_is_steady", steady)
         object.__setattr__(self, "_remembers", self._is_made_once())

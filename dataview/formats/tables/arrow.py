@@ -366,7 +366,7 @@ _INTERNAL = ("PARQUET:", "ARROW:", "pandas", "huggingface")
 def _labels_in(notes: Mapping[bytes, bytes] | None) -> dict[Name, list[str]]:
     """Return the names of classes that a data set of Hugging Face notes, by that of their column.
 
-    >>> features = b'{"y": {"names": ["no", "yes"], "_type": "ClassLabel"}, "x": {"_type": "Value"}}'
+    >>> features = b'{"y": {"names": ["no", "yes"], "_type": "ClassLabel"}}'
     >>> _labels_in({b"huggingface": b'{"info": {"features": %s}}' % features})
     {('y',): ['no', 'yes']}
     """
