@@ -264,7 +264,11 @@ def test_recover_tells_and_does_what_is_asked(way, tmp_path):
     assert told.done_now().startswith(f"the update{by} that stopped at ")
     assert str(told).endswith(f"{state}: dv.open can {does} it")
     with small():
-        assert dv.recover(str(path), "recover") == [told]
+        (over,) = dv.recover(str(path), "recover")
+    assert over == told._replace(is_over=True)
+    state = "after" if way == "finish" else "before"
+    assert str(over).startswith(f"{path}: the update{by} that stopped at ")
+    assert str(over).endswith(f"was {over.outcome}; the file is as {state} it")
     assert [*tmp_path.iterdir()] == [path]
     assert dv.recover(path) == dv.recover(path, "recover") == []
     np.testing.assert_allclose(np.load(path), expected(way), rtol=1e-12)
@@ -275,6 +279,7 @@ def test_a_journal_can_be_forgotten(tmp_path):
     data = path.read_bytes()
     (told,) = dv.recover(path, "discard")
     assert told.way == "discard"
+    assert str(told).endswith("was forgotten; the file is as it was left")
     assert everything(tmp_path) == {path: data}
     with pytest.raises(ValueError, match="'tell', 'recover', 'force', 'discard'; got 'undo'"):
         dv.recover(path, "undo")
@@ -1369,8 +1374,10 @@ def test_a_file_that_another_process_updates_is_refused_or_waited_for(tmp_path):
     )
     assert process.stdout.readline() == b"begun\n"
     for mode in ("r", "r+"):
-        with pytest.raises(BlockingIOError, match=f"process {process.pid} is updating the file"):
+        told = f"process {process.pid} is updating the file"
+        with pytest.raises(BlockingIOError, match=told) as error:
             dv.open(path, mode)
+        assert error.value.filename == str(path)
     process.stdin.write(b"go on\n")
     process.stdin.flush()
     d = dv.open(path, lock="wait")

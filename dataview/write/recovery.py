@@ -57,7 +57,7 @@ class Recovery(NamedTuple):
 
     `way` is what can be done: to "finish" it, or to "undo" it.  `done` of its `blocks` are changed,
     or None if that is not known.  `when` it was last written, in seconds.  `what` are the functions
-    by which it computes.
+    by which it computes.  `is_over` once that was done.
     """
 
     path: str
@@ -67,15 +67,18 @@ class Recovery(NamedTuple):
     done: int | None
     when: float
     what: str = ""
+    is_over: bool = False
 
     def __str__(self) -> str:
+        if self.is_over:
+            return f"{self.path}: {self.done_now()}"
         state = "" if self.done is None else f" with {self.done} of {self.blocks} blocks done"
         update = f"an update of {self.path}{self._by} stopped at {self._at}{state}"
         return f"{update}: dv.open can {self.way} it"
 
     def done_now(self) -> str:
         """Say what became of the update."""
-        state = "as before it" if self.way == "undo" else "as after it"
+        state = _STATES[self.way]
         update = f"the update{self._by} that stopped at {self._at}"
         return f"{update} was {self.outcome}; the file is {state}"
 
@@ -90,7 +93,12 @@ class Recovery(NamedTuple):
     @property
     def outcome(self) -> str:
         """What became of the update when that was done."""
-        return "finished" if self.way == "finish" else "undone"
+        return _OUTCOMES[self.way]
+
+
+_OUTCOMES = {"finish": "finished", "undo": "undone", "discard": "forgotten"}
+_STATES = {"finish": "as after it", "undo": "as before it", "discard": "as it was left"}
+"""What became of an update, and of the file, by what was done."""
 
 
 def journals_of(path: str) -> list[str]:
@@ -223,7 +231,7 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
                 errno.EAGAIN,
                 f"process {journal.header.process} is updating the file, or finishing what another "
                 "one began; try later, or wait for it by dv.open(path, lock='wait')",
-                os.path.dirname(journal.path),
+                _named_by(journal),
             )
         lock(journal.handle, waits=True)
     if action == DISCARD:
@@ -243,7 +251,7 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
         _remove(journal.path)
         for file in plan.files[1:]:
             _forget_links(_path(journal.path, file), journal.path)
-    return told
+    return told._replace(is_over=action != TELL)
 
 
 def _read(journal: FoundJournal, unpack: Callable[[bytes], Any], raw: bytes) -> Any:
@@ -275,7 +283,7 @@ def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
         os.fsync(file.fileno())
     journal.end()
     _remove(journal.path)
-    return told
+    return told._replace(is_over=True)
 
 
 def _discarded(journal: FoundJournal) -> Recovery | None:
@@ -289,10 +297,14 @@ def _discarded(journal: FoundJournal) -> Recovery | None:
         return None
     journal.end()  # before copies are removed
     _remove(journal.path)
-    path = os.path.dirname(journal.path)
-    name = os.path.basename(path).removeprefix(".").removesuffix(".journal")
-    whole = os.path.join(os.path.dirname(path), name)
-    return None if is_idle else Recovery(whole, journal.path, "discard", 0, None, when)
+    found = Recovery(_named_by(journal), journal.path, "discard", 0, None, when, is_over=True)
+    return None if is_idle else found
+
+
+def _named_by(journal: FoundJournal) -> str:
+    """Return the file beside which a journal lies, by the name of its folder."""
+    folder, name = os.path.split(os.path.dirname(journal.path))
+    return os.path.join(folder, name.removeprefix(".").removesuffix(".journal"))
 
 
 def _forget_links(path: str, journal: str) -> None:
