@@ -334,6 +334,7 @@ DAMAGES = {
     "another file altogether": (lambda data: b"no journal" + data[10:], "is no journal"),
     "a header": (flipped(40), "its header has another sum"),
     "a header cut short": (lambda data: data[:30], "its header has another sum"),
+    "zeros": (lambda data: bytes(len(data)), "it holds zeros alone"),
     "a plan": (flipped(journal.START + 70), "its plan has another sum"),
     "another version": (lambda data: with_header(data, version=7), "is of version 7"),
     "a plan of code": (

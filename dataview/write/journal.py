@@ -471,6 +471,8 @@ def _read_header(handle: int, path: str) -> Header | None:
     """Return the header of a journal, None if none was ever written."""
     raw = pread(handle, _HEADER.size + _SUM.size, 0)
     if not any(raw):
+        if raw and not any(pread(handle, START, START)):  # the plan is written before the header
+            raise DamagedJournal(f"the journal {path} is damaged: it holds zeros alone")
         return None
     if not raw.startswith(MAGIC):
         raise DamagedJournal(f"{path} is no journal")
