@@ -1427,3 +1427,28 @@ def test_the_mask_of_a_padded_column_takes_the_place_of_that_of_its_lists(transf
     for pads in (lambda: other._pad(0, mask=True), lambda: next(other._loader(2, pad=pad))):
         with pytest.raises(ValueError, match=r"a field t_mask already; d\._rename\(t_mask="):
             pads()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_lists_of_one_length_in_a_batch_lack_their_own_values_alone(size):
+    """Samples one by one become an array then; their mask of rows would take all of each."""
+    lists = [[1, 2, 3], [None, 7, 8], None, [None], [4], []]
+    d = dv.View(pa.table({"g": pa.array(lists, pa.list_(pa.int32()))}))
+    stream = dv.View(lambda: iter(d))._loader(size, pad="ragged")
+    for batches in (d._loader(size, transform=lambda sample: sample), stream):
+        found = [row for batch in batches for row in pa.table(batch)["g"].to_pylist()]
+        assert found == lists
+
+
+def test_no_rows_of_lists_are_padded_with_a_mask():
+    d = dv.View(pa.table({"g": pa.array([[1, 2], [None, 7, 8]])}))._pad(0, mask=True)
+    assert d[0:0].g_mask().shape == (0, 3)
+    assert pa.table(d)["g_mask"].to_pylist() == [[True, True, False], [False, True, True]]
+
+
+def test_lists_of_codes_of_dates_may_lack_some_in_arrow():
+    days = pa.array([datetime.date(2020, 1, 1)])
+    codes = pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int8()), days)
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), codes)
+    found = pa.table(dv.View(pa.table({"c": lists})))["c"].to_pylist()
+    assert found == [[datetime.date(2020, 1, 1)], [None]]

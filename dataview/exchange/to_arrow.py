@@ -209,7 +209,7 @@ def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
         return _column(values._replace(data=data), pyarrow)
     whole = _column(values, pyarrow)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
-    nothing = pyarrow.scalar(None, whole.type)
+    nothing = pyarrow.nulls(1, whole.type)[0]  # there is no scalar of codes of dates
     return compute.if_else(pyarrow.array(present), whole, nothing)
 
 

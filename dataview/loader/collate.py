@@ -273,8 +273,17 @@ def _mappings(samples: list[Any], pad: Any, place: _Place) -> dict[Any, Any]:
         if not _is_filled(paddings(column)):
             whole = batch[name]
             whole = whole if isinstance(whole, Node) else stored(ArraySource(whole))
-            batch[name] = noted(whole, column)
+            batch[name] = noted(_finer(whole, batch.get(column)), column)
     return batch
+
+
+def _finer(mask: Node, column: Any) -> Node:
+    """Return the mask of a column's elements if it knows one, else that of its rows.
+
+    Lists of which each lacks some element are missing as rows; those of one length become an array.
+    """
+    own = column.mask if isinstance(column, Node) and not isinstance(column, Ragged) else None
+    return mask if own is None or len(known_shape(own)) <= len(known_shape(mask)) else own
 
 
 def _is_filled(pad: Any) -> bool:

@@ -195,7 +195,7 @@ class Filling(Part):
             if there is None:
                 ragged = [axis for axis in range(len(box)) if axis not in alike]
                 return layout.mask_in(box, at_end, ragged)
-            found = np.logical_and.reduce(there.reshape(len(there), -1), axis=1)
+            found = np.logical_and.reduce(there, axis=tuple(range(1, there.ndim)))
         mask = layout.mask_in(box, at_end)
         kept = layout.within(box, padding.cut == "left") if padding.cut is not None else ...
         out = np.zeros((*mask.shape, *found.shape[1:]), bool)
