@@ -247,12 +247,12 @@ def opened(
     claim: Any = claimed(place, mode, lock, durable) or lease
     try:
         while True:
-            # Who had the file until it was claimed, or let go, may have been killed.
-            if "in place" in found.can:
-                claim = _recovered(place, path, format, lock == "wait", claim)
-            if format is None and found.open is open_folder:
-                _check_layout(place)
             try:
+                # Who had the file until it was claimed, or let go, may have been killed.
+                if "in place" in found.can:
+                    claim = _recovered(place, path, format, lock == "wait", claim)
+                if format is None and found.open is open_folder:
+                    _check_layout(place)
                 return found.open(place, mode, claim, **options)
             except BlockingIOError:  # the lock of a library, which is kept longer than an update is
                 if lock != "wait":

@@ -418,7 +418,7 @@ class Assembly:
     ) -> Any:
         """Return samples as a batch; `changed` is the padding of what a transform makes ragged.
 
-        That is so only where shapes differ: it may be a crop.
+        As a rule that is so only where shapes differ: it may be a crop.
         """
         if not samples:
             return self._of_nothing(task)

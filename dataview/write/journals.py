@@ -161,9 +161,10 @@ class Journals:
     def check_free(self, journal: Journal | None = None, is_run: bool = False) -> None:
         """Raise if another process updates the file, or was killed while it did so.
 
-        Both that begin an update look after they have said so, and one of them sees the other.  If
-        the update is one run of bytes, others that write one do not disturb it.  Often there is no
-        other journal than that which this process has for its update.
+        Both that begin an update look after they have said so, and one of them sees the other; what
+        is one call within a page has no journal, and is not seen.  If the update is one run of
+        bytes, others that write one do not disturb it.  Often there is no other journal than that
+        which this process has for its update.
         """
         paths = self._found()
         if journal is not None and paths == [journal.path]:

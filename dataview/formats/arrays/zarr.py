@@ -244,6 +244,9 @@ class ZarrGrowth(Resized):
     nobody reads: whoever adds rows writes all that comes to be seen of them.
     """
 
+    is_told = False
+    """Whether the metadata may have the new length by this, and not by others who added as many."""
+
     def _lengthen(self, shape: tuple[int, ...]) -> None:
         """Have an array of these chunks that is longer, in memory alone."""
         zarr = import_library("zarr", "dataview[zarr]")
@@ -259,12 +262,13 @@ class ZarrGrowth(Resized):
                 f"it, and has {found.shape[0]} now: others have added some meanwhile, and of both "
                 "some may be lost; let one wait for the other by lock='wait'"
             )
+        self.is_told = True
         found.resize(self.array.shape)
         return self.source
 
     def undo(self) -> None:
         """Leave the array as it was, without the chunks; what others have added stays."""
-        if self._stored().shape in (self.shape, self.array.shape):
+        if self.is_told or self._stored().shape == self.shape:
             super().undo()
 
     def _stored(self) -> Any:
