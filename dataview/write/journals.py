@@ -26,6 +26,7 @@ LONGEST_NAME = 240
 
 
 LINK = ".link"
+"""What the names of files end in that lead from a file to the journal of an update of several."""
 
 
 def folder_of(path: str) -> str:

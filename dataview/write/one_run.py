@@ -42,6 +42,7 @@ def write_one_run(change: Change) -> None:
 
 
 def _write(change: Change) -> None:
+    """Write it, or raise `Busy` before anything is changed if another process updates the file."""
     source, where = change.source, change.where
     place = source.run_at(where)
     assert place is not None
