@@ -293,6 +293,7 @@ MISTAKES = [
     ("r._with_field('n', 3)", "d._set_field(name, data)", "r._set_field('z', r.n + 1)"),
     # --- rows, batches, streams
     ("x._split([0.8, 0.3])", "1.1", "x._split([0.8, 0.2])"),
+    ("x._split([80, 20])", "100 | 0.8, 0.2", "x._split([0.8, 0.2])"),
     ("x._split()", "d._split(0.8, 0.2)", "x._split(0.8, 0.2)"),
     ("x._loader(2, shuffle=True)", "'shuffle' | sampler='permutation'", "x._loader(2, sampler='permutation')"),
     ("x._minibatches(2, drop_last=True)", "'drop_last' | tail='drop'", "x._minibatches(2, tail='drop')"),

@@ -146,8 +146,12 @@ def _ends(given: list[Any], count: int) -> list[int]:
     if not given:
         raise ValueError("no sizes were given to split by")
     if all(isinstance(size, (int, np.integer)) for size in given):
-        if min(given) < 0 or sum(given) > count:
-            raise ValueError(f"the sizes {given} do not fit into {count} rows")
+        if min(given) < 0:
+            raise ValueError(f"a size is 0 or more; got {given}")
+        if sum(given) > count:
+            parts = ", ".join(f"{size / 100:g}" for size in given)
+            remedy = f"; if they are percent, write {parts}" if sum(given) == 100 else ""
+            raise ValueError(f"the sizes {given} add up to {sum(given)} of {count} rows{remedy}")
         return [int(end) for end in np.cumsum(given)]
     if not all(isinstance(size, (float, np.floating)) for size in given):
         raise TypeError(f"sizes are all numbers of rows, or all fractions; got {given}")
