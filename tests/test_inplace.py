@@ -978,6 +978,32 @@ def test_an_integer_result_is_rounded_into_the_target_as_by_numpy(kind, size, fo
         assert_same(target.data(), expected)
 
 
+COMPUTED = {
+    "clip": lambda x, y: np.clip(x, -1, y),
+    "clip a number": lambda x, y: np.clip(0.5, x, 2 * x * x),
+    "clip by itself": lambda x, y: np.clip(2 * x, x, y + x),
+    "round": lambda x, y: np.round(x * 3, 1),
+    "round a clip": lambda x, y: np.round(np.clip(x / 3, -0.2, 0.2), 2) + x,
+    "fix": lambda x, y: np.fix(x * 2) - x,
+    "sinc": lambda x, y: np.sinc(x),
+    "where": lambda x, y: np.where(x > 0, y, x),
+    "where it is clipped": lambda x, y: np.where(y > x, x, np.clip(x, y, 2) + 1),
+    "real": lambda x, y: np.real(x) * np.imag(x) + np.real(y),
+}
+"""Functions of NumPy that are no ufuncs, of what is written and of other data."""
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_functions_write_what_numpy_computes_apart(name, kind, size, folder):
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    y = np.random.default_rng(1).normal(size=(60, 4))
+    with streamed(*size):
+        target = kind(x, folder)
+        v = target.view
+        v[:] = COMPUTED[name](v, dv.View(y))
+        assert_same(target.data(), COMPUTED[name](x, y))
+
+
 def test_a_change_of_nothing_changes_nothing(kind, size, folder):
     a = np.arange(240.0).reshape(60, 4)
     with streamed(*size):

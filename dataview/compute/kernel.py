@@ -302,8 +302,9 @@ class Tape:
     ) -> tuple[int, ...]:
         """Return where the results of a step go; nothing after it reads the values `released`."""
         shape = broadcast_shapes(*(self.kinds[number][0] for number in operands))
-        elementwise = isinstance(step.ufunc, np.ufunc)
-        # In place: a ufunc with one result reads each element before it writes it.
+        is_ufunc = isinstance(step.ufunc, np.ufunc)
+        elementwise = is_ufunc or not getattr(step.ufunc, "is_separate", True)
+        # In place: a step with one result reads each element before it writes it.
         in_place = elementwise and len(step.results) == 1
         if in_place:
             self._release(released)

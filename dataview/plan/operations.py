@@ -43,6 +43,11 @@ class NumpyFunction:
     def __name__(self) -> str:
         return self.name
 
+    @property
+    def is_separate(self) -> bool:
+        """Whether the result needs memory apart from the operands."""
+        return _ROWS[self.name].separate
+
     def __call__(self, *operands: Any, out: tuple[np.ndarray, ...] | None = None) -> Any:
         """Return the result, or write it into `out`."""
         try:
@@ -295,6 +300,7 @@ class Operation(NamedTuple):
     - `operands`: what NumPy calls them
     - `options`: its other arguments, with their defaults
     - `into`: what computes it and takes `out=`; without, the result is copied
+    - `separate`: `into` needs an `out=` that shares no memory with what is read
     - `numpy`: NumPy's function, where `function` stands for it
     """
 
@@ -306,6 +312,7 @@ class Operation(NamedTuple):
     operands: str = ""
     options: Mapping[str, Any] = MappingProxyType({})
     into: Callable[..., Any] | None = None
+    separate: bool = False
     numpy: Any = None
 
     @property
@@ -374,7 +381,13 @@ OPERATIONS = (
     Operation(np.angle, operands="z", options={"deg": False}),
     Operation(_astype, operands="x", options={"casting": "unsafe"}, into=_cast_into),
     Operation(np.clip, operands="a a_min a_max", into=np.clip),
-    Operation(_fitting, operands="x", options={"dtype": None, "exact": False}, into=_fitting_into),
+    Operation(
+        _fitting,
+        operands="x",
+        options={"dtype": None, "exact": False},
+        into=_fitting_into,
+        separate=True,
+    ),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
     Operation(is_present, operands="values"),
@@ -392,7 +405,7 @@ OPERATIONS = (
     Operation(_real, operands="val", numpy=np.real),
     Operation(np.round, operands="a", options={"decimals": 0}, into=np.round),
     Operation(np.sinc, operands="x"),
-    Operation(np.where, operands="condition x y", into=_where_into),
+    Operation(np.where, operands="condition x y", into=_where_into, separate=True),
 )
 """Every operation of which there is more to say than that a ufunc of NumPy's computes it.
 
