@@ -162,6 +162,18 @@ def test_many_values_of_either_byte_order_are_found(dtype, count, block, rng):
         assert_same(found.n(), counts)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "M8[D]", "m8[s]"])
+def test_what_is_missing_in_every_block_is_found_once(dtype, rng):
+    array = rng.integers(0, 5000, 40_000).astype(dtype.replace("c8", "f4")).astype(dtype)
+    array[rng.random(40_000) < 0.1] = "NaT" if dtype[0] in "mM" else np.nan
+    values, counts = np.unique(array, return_counts=True)
+    v = dv.View(array)
+    with sizes.set(block_bytes=1 << 12, part_bytes=1 << 12):
+        assert_same(v._unique()(), values)
+        assert_same(v._unique(counts=True).count(), counts)
+        assert_same(v._labels()(), values[:-1])
+
+
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 17, 64, 65])
 @pytest.mark.parametrize("dtype", ["S", "U", ">U", "é", "ש"])
 def test_texts_of_any_length_that_differ_in_one_letter_have_their_codes(dtype, length, rng):

@@ -289,7 +289,7 @@ def _together(number: ToNumbers, blocks: list[slice], wholly: bool = False) -> C
         codes, are_whole = number(rows)
         return counted(codes if are_whole else codes[codes != MISSING], wholly)
 
-    return merged(count, blocks, np.empty(0, np.int64))
+    return merged(count, blocks, np.empty(0, np.int64), wholly)
 
 
 def _labels_of(key: Key, wholly: bool) -> Counted:
@@ -302,7 +302,8 @@ def _labels_of(key: Key, wholly: bool) -> Counted:
             values = values[read(key.mask, rows)]
         return counted(values, wholly)
 
-    values, counts = merged(count, blocks_of(key.node), np.empty(0, known_dtype(key.node)))
+    nothing = np.empty(0, known_dtype(key.node))
+    values, counts = merged(count, blocks_of(key.node), nothing, wholly)
     there = labelled(values, are_codes=known is not None)
     if known is None:
         return values[there], counts[there]

@@ -65,7 +65,7 @@ def _values_of(node: Node) -> Node:
 def counted(array: np.ndarray, wholly: bool = True) -> Counted:
     """Return the distinct values of an array, and how often each occurs.
 
-    If not `wholly`, the counts are too low where all values were known before the end.
+    If not `wholly`, the counts may be too low.
     """
     numbers = as_integers(array.reshape(-1))
     if numbers.dtype.kind in "iu" and numbers.size > PIECE:
@@ -75,7 +75,9 @@ def counted(array: np.ndarray, wholly: bool = True) -> Counted:
     if array.dtype.hasobject:
         return _hashed(array.reshape(-1))
     found = _counted_in_pieces(array.reshape(-1)) if array.size > PIECE else None
-    return np.unique(array, return_counts=True) if found is None else found
+    if found is not None:
+        return found
+    return np.unique(array, return_counts=True) if wholly else _uncounted(array)
 
 
 PIECE = 1 << 15
@@ -170,15 +172,26 @@ def _hashed(values: np.ndarray) -> Counted:
     return found, total
 
 
-def merge(parts: Sequence[Counted]) -> Counted:
+def _uncounted(array: np.ndarray) -> Counted:
+    """Return the distinct values of an array, each counted once: to sort them is all the work."""
+    values = np.unique(array)
+    return values, np.ones(len(values), np.int64)
+
+
+def merge(parts: Sequence[Counted], wholly: bool = True) -> Counted:
     """Return the distinct values of all parts, and how often each occurs.
+
+    If not `wholly`, the counts may be too low.
 
     >>> merge([(np.array([1, 5]), np.array([2, 1])), (np.array([5]), np.array([3]))])
     (array([1, 5]), array([2, 4]))
     """
     if len(parts) == 1:
         return parts[0]
-    values, places = classes(np.concatenate([part[0] for part in parts]))
+    every = np.concatenate([part[0] for part in parts])
+    if not wholly and not every.dtype.hasobject and every.dtype.kind != "V":
+        return _uncounted(every)
+    values, places = classes(every)
     counts = np.zeros(len(values), np.int64)
     np.add.at(counts, places, np.concatenate([part[1] for part in parts]))
     return values, counts
@@ -268,7 +281,7 @@ def count_values(node: Node, labels: bool, wholly: bool = True) -> Counted:
         return counted(block if present is None else block[evaluate(present, index)], wholly)
 
     with in_order(name_of(node)):
-        return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)))
+        return merged(count, list(row_blocks(node)), np.empty(0, known_dtype(node)), wholly)
 
 
 def _with_none(node: Node) -> tuple[Node, Node | None]:
@@ -284,14 +297,19 @@ def _with_none(node: Node) -> tuple[Node, Node | None]:
     return without_mask(node, dtype, ""), None
 
 
-def merged(count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray) -> Counted:
-    """Return the distinct values of all blocks, and how often each occurs."""
+def merged(
+    count: Callable[[Any], Counted], blocks: list[Any], nothing: np.ndarray, wholly: bool = True
+) -> Counted:
+    """Return the distinct values of all blocks, and how often each occurs.
+
+    If not `wholly`, the counts may be too low.
+    """
     runs = [counted(nothing)]
     done = run_in_windows(count, blocks, BLOCKS_PER_MERGE, "values")
     while parts := list(itertools.islice(done, BLOCKS_PER_MERGE)):
-        runs.append(merge(parts))
+        runs.append(merge(parts, wholly))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            runs[-2:] = [merge(runs[-2:])]
-    values, counts = merge(runs)
+            runs[-2:] = [merge(runs[-2:], wholly)]
+    values, counts = merge(runs, wholly)
     return values.astype(nothing.dtype, copy=False), counts  # joined arrays are native
