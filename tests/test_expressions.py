@@ -53,6 +53,45 @@ SMALL, BLOCK = SIZES[0]
 # ---------------------------------------------------------------- random trees
 
 
+TURNED = {
+    "Fortran": lambda: np.asfortranarray(fill((300, 6), "f8")),
+    "transposed": lambda: fill((6, 300), "f8").T,
+    "rows of it": lambda: np.asfortranarray(fill((300, 6), "f8"))[10:290:2],
+    "columns of it": lambda: np.asfortranarray(fill((300, 6), "f8"))[:, 1:4],
+    "three axes": lambda: np.asfortranarray(fill((40, 5, 6), "f8")),
+    "one column": lambda: np.asfortranarray(fill((300, 1), "f8")),
+    "axes in another order": lambda: fill((40, 5, 6), "f8").transpose(1, 0, 2),
+}
+"""Arrays whose elements do not lie in C order."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", TURNED)
+def test_the_order_of_axes_is_that_of_the_operands(name, size):
+    x = TURNED[name]()
+    row, column = fill(x.shape[-1:], "f4") + 1, fill((x.shape[0],) + (1,) * (x.ndim - 1), "f8")
+    other = fill(x.shape, "f8")  # in C order
+    v = dv.View(x)
+    makes = (
+        lambda a: a + 1,
+        lambda a: (a - row) / (row * 2) * 3,
+        lambda a: np.where(a > row, column, np.clip(a, -1, 2)),
+        lambda a: (a > 3) & (column < 2),
+        lambda a: a[::2] * 2 - row,
+        lambda a: a * other + row,
+    )
+    for make in makes:
+        with np.errstate(all="ignore"), thresholds(*size):
+            expected, found = make(x), make(v)()
+            assert_same(found, expected)
+            assert found.flags.f_contiguous == expected.flags.f_contiguous or make is makes[-1]
+            if expected.shape == x.shape:
+                changed = x.copy(order="K")
+                target = dv.View(changed)
+                target[...] = make(target)
+                assert_same(changed, expected.astype(x.dtype))
+
+
 @examples(400)
 @given(expressions(), st.sampled_from(SIZES))
 def test_an_expression_is_what_numpy_computes(expression, sizes):

@@ -27,6 +27,7 @@ from dataview.compute.ways import (
     grid_of_rows,
     in_chunks,
     is_read_in_blocks,
+    memory_of,
     reuses,
 )
 from dataview.index import (
@@ -79,7 +80,7 @@ def fused(
     of operands that are not to be read, by their identity.
     """
     shape = known_shape(nodes[0]) if index is None else index.shape
-    outs = [np.empty(shape, known_dtype(node)) for node in nodes] if outs is None else list(outs)
+    outs = _new_results(nodes, index, shape) if outs is None else list(outs)
     if executors.shares_memory() or len(cuts(shape)) == 1 or values:
         chunked = [] if values else _in_long_chunks(nodes, index, shape)
         if chunked:
@@ -102,6 +103,20 @@ def fused(
         errors.update(seen)
     errors.report()
     return outs
+
+
+def _new_results(
+    nodes: Sequence[Elementwise], index: Index | None, shape: Shape
+) -> list[np.ndarray]:
+    """Return memory for results, which have the order of axes of the operands in memory."""
+    operands = []
+    for leaf in compiled(*nodes).leaves:
+        memory = memory_of(leaf)
+        if memory is not None:
+            place = operand_index(index, known_shape(nodes[0]), known_shape(leaf))
+            if place is None or place.is_box:
+                operands.append(memory if place is None else gather.read(memory, place))
+    return [kernel.new_result(shape, known_dtype(node), operands) for node in nodes]
 
 
 LONG_CHUNKS = 8
@@ -276,7 +291,7 @@ class _Fusion:
         first, *shape = self.outs[0].shape or (0,)
         same = [leaf for leaf in self.leaves if leaf.is_same_for_rows()]
         most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
-        if not same or most < 2 or self._has_columns():
+        if not same or most < 2 or self._has_columns() or kernel.is_turned(self.outs[0]):
             return 1
         for leaf in same:
             leaf.repeat((most, *shape))

@@ -8,6 +8,7 @@ the eager expression.  Errors are noted while blocks run, and reported once, in 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias
@@ -192,7 +193,7 @@ def _run_tape(
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
     leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
-    outs = [np.empty(shape, known_dtype(root)) for root in roots]
+    outs = [new_result(shape, known_dtype(root), leaves) for root in roots]
     tape = Tape(program, leaves, outs, True)
     tape.run(leaves, outs, Position())
     tape.give_back()
@@ -240,6 +241,24 @@ def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -
     return [_of_shape(shape, np.asarray(values[key]))]
 
 
+def new_result(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> np.ndarray:
+    """Return memory for a result: in the order of axes of its operands, as NumPy's own has."""
+    like = [array for array in operands if np.shape(array) == shape]
+    if like and all(map(is_turned, like)):
+        return np.empty(shape[::-1], dtype).T
+    return np.empty(shape, dtype)
+
+
+def is_turned(array: np.ndarray) -> bool:
+    """Whether the first axis is that of the nearest elements, as in Fortran order.
+
+    >>> is_turned(np.ones((3, 2)).T[:, :2]), is_turned(np.ones((3, 2))), is_turned(np.ones(3))
+    (True, False, False)
+    """
+    steps = [abs(step) for step, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    return len(steps) > 1 and steps[0] > 0 and all(a < b for a, b in itertools.pairwise(steps))
+
+
 class Call(NamedTuple):
     """A step, and the numbers of the values that it reads and of those that it fills."""
 
@@ -253,6 +272,8 @@ class Tape:
 
     It is decided once where each result goes, so that a block costs little more than its ufunc
     calls.  The values of a block are numbered: its leaves, its outputs, then constants and buffers.
+    Where outputs are in Fortran order, the steps get all values with their axes reversed: so the
+    buffers are in this order, too.
     """
 
     def __init__(
@@ -269,7 +290,8 @@ class Tape:
         """
         self.fixed: list[Any] = []
         self.taken: list[np.ndarray] = []
-        self.kinds = [(value.shape, value.dtype) for value in (*leaves, *outs)]
+        self.axes = outs[0].ndim if all(map(is_turned, outs)) else 0
+        self.kinds = [(value.shape, value.dtype) for value in self._laid([*leaves, *outs])]
         self.spare = spare
         numbers = range(len(leaves), len(leaves) + len(outs))
         # Equal expressions are computed once, into the first of their outputs.
@@ -289,8 +311,17 @@ class Tape:
 
     def _operand(self, operand: Any, values: dict[int, int]) -> int:
         if type(operand) is not Place:
+            (operand,) = self._laid([operand])
             return self._more(operand, (np.shape(operand), None))
         return -1 - operand.number if operand.number < 0 else values[operand.number]
+
+    def _laid(self, values: list[Any]) -> list[Any]:
+        """Return values as the steps get them; their axes are the last ones of the outputs."""
+        if not self.axes:
+            return values
+        shapes = [(1,) * (self.axes - np.ndim(value)) + np.shape(value) for value in values]
+        each = zip(values, shapes, strict=True)
+        return [value.reshape(shape).T if np.ndim(value) else value for value, shape in each]
 
     def _more(self, value: Any, kind: Any) -> int:
         self.fixed.append(value)
@@ -341,7 +372,7 @@ class Tape:
 
     def run(self, leaves: Sequence[np.ndarray], outs: Sequence[np.ndarray], at: Position) -> None:
         """Compute a block of the tape's shape into `outs`."""
-        values = [*leaves, *outs, *self.fixed]
+        values = [*self._laid([*leaves, *outs]), *self.fixed]
         for step, operands, targets in self.calls:
             at.step = step
             args = [values[number] for number in operands]

@@ -91,6 +91,8 @@ READING = {
     "z[100:356]()": "(x[100:356] - mean) / std",
     "z[k]()": "(x[k] - mean) / std",
     "(v[k] * 2)()": "x[k] * 2",
+    "(t * 2 - 1)()": "xt * 2 - 1",
+    "(g * 2 - 1)()": "xg * 2 - 1",
     "v._reshape(-1)[5:500]()": "x.reshape(-1)[5:500]",
     "w.input._reshape(-1)[5:500]()": "xw[:5].reshape(-1)[5:500]",
     "v[:100]._mean(axis=0)()": "x[:100].mean(axis=0)",
@@ -141,7 +143,9 @@ def reading() -> None:
         "mask": draw.random(len(x)) < 0.005, "c": dv.concat(v[:half], v[half:]),
         "s": v._shuffled(0), "p": v[order], "order": order, "mean": mean, "std": std,
         "z": (v - v._mean(axis=0)) / v._std(axis=0), "cols": [3, 100, 7, 50],
+        "t": v[:32_000]._transpose(), "xt": x[:32_000].T, "xg": np.asfortranarray(x[:32_000]),
     }  # fmt: skip
+    names["g"] = dv.View(names["xg"])  # in Fortran order, as the columns of a frame are
     rows = []
     for way, plain in READING.items():
         found = timed({"NumPy": plain, way: way}, names, ROUNDS_OF_LARGE)
