@@ -1154,3 +1154,33 @@ def test_a_run_of_bytes_is_found_wherever_a_slab_is_one():
         assert file_pieces.run_of(100, a.shape, 4, parse(key, a.shape)) == expected, key
     for key in (np.s_[::2], np.s_[::-1], np.s_[2:2], [1, 2]):
         assert file_pieces.run_of(100, a.shape, 4, parse(key, a.shape)) is None
+
+
+LARGE = (4000, 3, 20)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("block", [1 << 15, 1 << 22])
+def test_what_is_read_lies_in_the_order_of_the_file(order, block, tmp_path):
+    x = np.asarray(np.random.default_rng(0).normal(size=LARGE), order=order)
+    np.save(tmp_path / "x.npy", x)
+    f, t = dv.open(tmp_path / "x.npy"), dv.open(tmp_path / "x.npy")._transpose()
+    row = np.arange(20.0)
+    with sizes.set(file_bytes=block, block_bytes=block, block_elements=block // 8):
+        for found, expected in [
+            (f(), x),
+            (t(), x.T),
+            (f[::2](), x[::2].copy("K")),
+            (f[10:3000, 1:, ::-1](), x[10:3000, 1:, ::-1].copy("K")),
+            ((f * row - 1)(), x * row - 1),
+            ((t[5:15] * 2)(), x.T[5:15] * 2),
+            ((f[:, 1] > row)(), x[:, 1] > row),
+        ]:
+            assert_same(found, expected)
+            assert found.flags.f_contiguous == expected.flags.f_contiguous
+        numbers = np.arange(0, 4000, 7)[::-1]
+        assert_same(f[numbers](), x[numbers])
+        assert_same(f[:, [2, 0]](), x[:, [2, 0]])
+        assert_same(f[numbers, 1, 3:](), x[numbers, 1, 3:])
+        np.testing.assert_allclose(f._mean(axis=0)(), x.mean(axis=0), atol=1e-12)
+        assert_same(f._max(axis=2)(), x.max(axis=2))

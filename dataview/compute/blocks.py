@@ -52,7 +52,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Elementwise, MatMul, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, Node, Shape
 from dataview.plan.photographs import photographs_in
-from dataview.plan.places import operand_index
+from dataview.plan.places import operand_index, place_of
 from dataview.plan.symbols import deferring
 from dataview.sources import REUSED, Memo, give_back
 
@@ -108,15 +108,21 @@ def fused(
 def _new_results(
     nodes: Sequence[Elementwise], index: Index | None, shape: Shape
 ) -> list[np.ndarray]:
-    """Return memory for results, which have the order of axes of the operands in memory."""
-    operands = []
-    for leaf in compiled(*nodes).leaves:
-        memory = memory_of(leaf)
-        if memory is not None:
-            place = operand_index(index, known_shape(nodes[0]), known_shape(leaf))
-            if place is None or place.is_box:
-                operands.append(memory if place is None else gather.read(memory, place))
-    return [kernel.new_result(shape, known_dtype(node), operands) for node in nodes]
+    """Return memory for results, in the order of axes in which their operands lie or are read."""
+    whole = known_shape(nodes[0])
+    own = [leaf for leaf in compiled(*nodes).leaves if known_shape(leaf) == whole]
+    turned = bool(own) and all(_is_turned(leaf, index) for leaf in own)
+    return [kernel.new_result(shape, known_dtype(node), turned) for node in nodes]
+
+
+def _is_turned(leaf: Node, index: Index | None) -> bool:
+    """Whether what an index selects of an operand is in Fortran order."""
+    memory, place = memory_of(leaf), place_of(leaf)
+    if memory is not None and (index is None or index.is_box):
+        return kernel.is_turned(memory if index is None else gather.read(memory, index))
+    if place is None or place.source.memory is not None:
+        return False
+    return place.source.is_turned(place.where if index is None else compose(place.where, index))
 
 
 LONG_CHUNKS = 8

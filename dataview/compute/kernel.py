@@ -193,7 +193,9 @@ def _run_tape(
     parts = [node for node in program.leaves if isinstance(node, Elementwise)]
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
     leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
-    outs = [new_result(shape, known_dtype(root), leaves) for root in roots]
+    own = [leaf for leaf in leaves if np.shape(leaf) == shape]
+    turned = bool(own) and all(map(is_turned, own))
+    outs = [new_result(shape, known_dtype(root), turned) for root in roots]
     tape = Tape(program, leaves, outs, True)
     tape.run(leaves, outs, Position())
     tape.give_back()
@@ -241,12 +243,9 @@ def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -
     return [_of_shape(shape, np.asarray(values[key]))]
 
 
-def new_result(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> np.ndarray:
-    """Return memory for a result: in the order of axes of its operands, as NumPy's own has."""
-    like = [array for array in operands if np.shape(array) == shape]
-    if like and all(map(is_turned, like)):
-        return np.empty(shape[::-1], dtype).T
-    return np.empty(shape, dtype)
+def new_result(shape: tuple[int, ...], dtype: Any, turned: bool) -> np.ndarray:
+    """Return memory for a result, in Fortran order if its operands are `turned`."""
+    return np.empty(shape[::-1], dtype).T if turned else np.empty(shape, dtype)
 
 
 def is_turned(array: np.ndarray) -> bool:

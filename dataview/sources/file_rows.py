@@ -11,11 +11,21 @@ import io
 import math
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.index import Array, Constant, Index, axes_of, extent, gather, positions, shifted
+from dataview.index import (
+    Array,
+    Constant,
+    Index,
+    axes_of,
+    extent,
+    gather,
+    positions,
+    shifted,
+    with_a_run,
+)
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.sources import scratch
@@ -66,6 +76,26 @@ def read_whole(fill: Fill, block: Block, index: Index) -> np.ndarray | None:
     return np.array(part, order="C") if within.is_box else np.ascontiguousarray(part)
 
 
+def room(index: Index, dtype: np.dtype[Any], memory: list[np.ndarray] | None) -> np.ndarray:
+    """Return an array for what an index selects, whose elements lie in the order of the file.
+
+    It may be on `memory` that was used before.
+
+    >>> index = Index((2, 3), (Affine(0, ((1, 1),)), Affine(0, ((0, 1),))))
+    >>> room(index, np.dtype("f8"), None).strides
+    (8, 16)
+    """
+    axes = axes_in_order(index)
+    found = scratch.borrow(tuple([index.shape[axis] for axis in axes]), dtype, memory)
+    return found if axes == sorted(axes) else found.transpose(np.argsort(axes))
+
+
+def axes_in_order(index: Index) -> list[int]:
+    """Return the axes of what an index selects, in their order in the file where they have one."""
+    axes = [axis for map_ in index.maps for axis in axes_of(map_)]
+    return axes if sorted(axes) == [*range(len(index.shape))] else [*range(len(index.shape))]
+
+
 def read(file: io.FileIO, block: Block, index: Index, found: np.ndarray, shared: bool) -> None:
     """Read what an index selects of a block into an array; `shared` allows to map the file."""
     is_long = found.nbytes > LONG * sizes.file_bytes
@@ -82,7 +112,7 @@ def _read_piece(file: io.FileIO, piece: Piece, shared: bool) -> int:
     if piece.where is None:
         piece.array[...] = part
     else:
-        gather.assign(piece.array, piece.where, part)
+        gather.assign(piece.array, with_a_run(piece.where), part)
     size = part.nbytes
     scratch.give_back(held)
     return size
@@ -139,13 +169,14 @@ def _elements(file: io.FileIO, piece: Piece, shared: bool, held: list[np.ndarray
         count, runs = high - low + 1, [(band.place + low * band.pitch, span)]
     else:
         firsts, counts, places = _spans(np.asarray(piece.numbers), band)
-        over = axes_of(piece.index.maps[0])
-        rows = Array(places.reshape([piece.index.shape[axis] for axis in over]), over)
         starts, lengths = firsts * band.pitch + band.place, counts * band.width
         count, runs = int(counts.sum()), list(zip(starts.tolist(), lengths.tolist(), strict=True))
+        if count <= high - low:  # else each of the rows is there, in its place
+            over = axes_of(piece.index.maps[0])
+            rows = Array(places.reshape([piece.index.shape[axis] for axis in over]), over)
     records = scratch.borrow((count, *band.shape), band.block.dtype, held)
     read_runs(file, records, runs)
-    return gather.read(band.block.member_of(records), piece.within(rows))
+    return gather.read(band.block.member_of(records), with_a_run(piece.within(rows)))
 
 
 def _spans(numbers: np.ndarray, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

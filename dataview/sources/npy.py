@@ -222,7 +222,7 @@ class NpySource(Source):
                     return np.ndarray(index.shape, self.dtype, raw)
             found = file_rows.read_near(file, self.block, inside) if run is None else None
             if found is None:
-                found = scratch.borrow(index.shape, self.dtype, reused)
+                found = file_rows.room(inside, self.dtype, reused)
                 if run is not None:
                     read_at(file, found, run)
                 else:
@@ -310,6 +310,11 @@ class NpySource(Source):
         axis, size = steps_of(self.block, self._in_file(index))
         # What is in Fortran order is held twice: as it lies in the file, and as it is computed.
         return axis, 2 * size if self.header.fortran else size
+
+    def is_turned(self, index: Index) -> bool:
+        """Whether what an index selects is read in Fortran order."""
+        axes = file_rows.axes_in_order(self._in_file(index))
+        return len(axes) > 1 and axes == [*range(len(axes))][::-1]
 
     def _in_file(self, index: Index) -> Index:
         """Return the index into the array as it lies in the file."""

@@ -213,6 +213,10 @@ class Source(ABC):
         """Return the axis along which a view is changed in blocks, and the bytes of a step."""
         return 0, max(1, self.dtype.itemsize * math.prod(index.shape[1:]))
 
+    def is_turned(self, index: Index) -> bool:
+        """Whether what an index selects is read in Fortran order."""
+        return False
+
     def memmap(self, index: Index) -> np.ndarray | None:
         """Return the elements as memory shared with the store, to be changed there, or None."""
         return None
