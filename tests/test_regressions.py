@@ -5,6 +5,7 @@ import decimal
 import fractions
 import itertools
 import math
+import operator
 import pickle
 import sys
 import tracemalloc
@@ -343,6 +344,8 @@ def ordinals(*shape):
 
 
 SPANS = np.array([1, 2, 3], "m8[s]")
+DATES = np.array(["2020-01-01", "NaT", "1970-01-02"], "M8[D]")
+PAIRS = np.array([(1, 2.0), (0, 0.0)], [("a", "i4"), ("b", "f8")])
 MASK = np.array([True, False, True])
 THINGS = as_objects(1, None, "x")
 
@@ -373,6 +376,20 @@ THINGS = as_objects(1, None, "x")
         lambda w: np.not_equal(w(np.array([b"a", b"b"])), w(np.arange(2))),
         lambda w: np.equal(1, w(texts(["a", "b"]))),
         lambda w: np.equal(w(np.array(["a", "b"])), as_objects("a", 1)),
+        lambda w: np.equal(w(DATES), 1),
+        lambda w: np.not_equal(1, w(DATES)),
+        lambda w: np.equal(w(DATES), w(SPANS)),
+        lambda w: np.equal(w(np.array(["a", "b"])), w(np.array([b"a", b"b"]))),
+        lambda w: np.equal(w(np.array(["a", "b"])), w(np.zeros(0, bool))),
+        lambda w: np.equal(w(np.zeros(2, "V3")), w(np.zeros(2, "V3"))),
+        lambda w: np.equal(w(PAIRS), w(PAIRS)),
+        lambda w: np.not_equal(w(PAIRS), 1),
+        lambda w: np.equal(w(np.zeros(2, "V3")), as_objects("a", None)),
+        lambda w: np.array(7) == w(DATES),
+        lambda w: w(DATES) != w(np.arange(3)),
+        lambda w: w(np.zeros(3, bool)) == w(np.zeros(2, "V3")),
+        lambda w: w(PAIRS) == w(PAIRS),
+        lambda w: w(PAIRS) == w(np.zeros(3, int)),
         lambda w: w(np.array(["a", "b"])) == 1,
         lambda w: w(np.array(["a", "b"])) != np.arange(2),
         lambda w: w(ordinals(3, 4))[Zero(), Zero()],
@@ -381,6 +398,40 @@ THINGS = as_objects(1, None, "x")
 )
 def test_a_function_or_a_key_is_numpys_to_the_letter(compute):
     alike(compute)
+
+
+OF_EACH_KIND = [
+    *(MASK, ordinals(3), np.array([0, 1, 2**64 - 1], "u8"), np.array([1, 0, 0.5])),
+    *(np.array([1, 1j, 0]), np.array([b"a", b"", b"1"]), np.array(["a", "", "1"])),
+    *(texts(["a", "", "1"]), DATES, SPANS, SPANS.astype("m8[Y]"), np.zeros(3, "V3")),
+    *(PAIRS[[0, 1, 0]], PAIRS[[0, 1, 1]].astype([("a", "i8"), ("c", "f8")]), THINGS),
+]
+BY_OPERATOR = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+BY_FUNCTION = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
+BY_FUNCTION += [np.logical_and, np.logical_or, np.logical_xor]
+
+
+def test_an_array_equals_a_view_of_another_kind_in_a_view_of_its_own_truth():
+    for left, right in ((DATES, [1, 2, 3]), (np.array(["a", "b"]), [1, 2])):
+        equal, unequal = left == dv.View(right), left != dv.View(right)
+        assert isinstance(equal, dv.View)
+        assert unequal and not equal and unequal().all()
+
+
+@pytest.mark.parametrize("compare", BY_OPERATOR + BY_FUNCTION, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("rows", [3, 0])
+def test_any_two_kinds_of_data_compare_as_in_numpy(compare, rows):
+    for left, right in itertools.product(OF_EACH_KIND, OF_EACH_KIND):
+        kinds = {left.dtype.kind, right.dtype.kind}
+        if "O" in kinds and kinds & {*"V"} and left.dtype.names != right.dtype.names:
+            continue  # a record beside objects asks for a field
+        for others in (right[:rows], right[0:1].reshape(())):
+            if others.shape == () and kinds in ({"M", "U"}, {"M", "T"}):
+                continue  # a text beside dates is the date that it tells
+            alike(lambda w, others=others, left=left: compare(w(left), w(others)))
+            if compare not in (np.equal, np.not_equal):  # which `array == view` calls
+                alike(lambda w, others=others, left=left: compare(left, w(others)))
+            alike(lambda w, others=others, left=left: compare(w(others), left))
 
 
 @pytest.mark.parametrize(

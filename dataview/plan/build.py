@@ -293,15 +293,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None) -> 
         operands.append(known_dtype(arg) if arg.dtype is None else arg.dtype)
         alike = alike and (shape is None or shape == own)
         shape = own
-    try:
-        dtypes = _result_dtypes(ufunc, *operands)
-    except TypeError as error:
-        for arg in args:
-            if isinstance(arg, Node):
-                check_array(arg, ufunc.__name__)
-        if isinstance(error, np.exceptions.DTypePromotionError):
-            raise
-        raise no_operation(ufunc.__name__, operands) from error
+    dtypes = _dtypes_or_error(ufunc, args, operands)
     if CRASHING and ufunc in CRASHING:
         args = tuple(map(comparable, args, reversed(operands)))
     if not alike or shape is None:
@@ -323,6 +315,27 @@ def _broadcast(ufunc: Ufunc, shapes: Sequence[Shape]) -> Shape:
         raise ValueError(
             f"operands of {ufunc.__name__} could not be broadcast together with shapes {listing}"
         ) from None
+
+
+def check_dtypes(ufunc: np.ufunc, args: tuple[Argument, ...]) -> None:
+    """Raise if a ufunc has no loop for operands of these dtypes, as far as they are known."""
+    operands = [arg.dtype if isinstance(arg, Node) else (type(arg), arg) for arg in args]
+    if not any(operand is None for operand in operands):  # float64 equals None
+        _dtypes_or_error(ufunc, args, operands)
+
+
+def _dtypes_or_error(
+    ufunc: Ufunc, args: Sequence[Argument], operands: Sequence[Any]
+) -> tuple[DType, ...]:
+    try:
+        return _result_dtypes(ufunc, *operands)
+    except TypeError as error:
+        for arg in args:
+            if isinstance(arg, Node):
+                check_array(arg, ufunc.__name__)
+        if isinstance(error, np.exceptions.DTypePromotionError):
+            raise
+        raise no_operation(ufunc.__name__, operands) from error
 
 
 @lru_cache(maxsize=1024)

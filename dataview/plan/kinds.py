@@ -19,6 +19,7 @@ from dataview.plan.node import (
     LateFields,
     Node,
     Shape,
+    do_not_broadcast,
     levels_above,
     told_of_operands,
     told_of_reduced,
@@ -527,9 +528,7 @@ def known_shape(node: Node) -> Shape:
     if isinstance(node, Comparison):
         for side in (arg for arg in node.args if isinstance(arg, Sampled) and not arg.is_sized):
             known_shape(side)  # raises if it is unknown
-        sides = [arg.extents if isinstance(arg, Node) else shape_of(arg) for arg in node.args]
-        shapes = " and ".join(str(each).replace("None", "?") for each in sides)
-        raise ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
+        raise do_not_broadcast(node.args)
     if isinstance(node, Unbound):
         shape, how = shape_text(node.extents), bind_text(node.names)
         raise UndeclaredError(f"a length of {shape} is unknown until data is given: {how}")

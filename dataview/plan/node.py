@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -351,6 +352,19 @@ def told_of_reduced(
 
 REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid", "lying", "next_pass")
 """The slots of nodes that are caches."""
+
+
+def do_not_broadcast(sides: Sequence[Argument]) -> ValueError:
+    """Return the error for sides of a comparison that do not broadcast.
+
+    Of data of two dtypes that NumPy does not compare, its own error rises here, as it does first.
+    """
+    dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
+    if not any(dtype is None for dtype in dtypes):  # float64 equals None
+        operator.eq(*[np.empty(0, dtype) for dtype in dtypes])
+    extents = [side.extents if isinstance(side, Node) else () for side in sides]
+    shapes = " and ".join(str(each).replace("None", "?") for each in extents)
+    return ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
 
 
 def _unpickled(kind: type[Node], state: dict[str, Any]) -> Node:

@@ -16,11 +16,11 @@ from dataview.compute import changing_arrays, evaluate, matmul
 from dataview.errors import warn
 from dataview.index import Written
 from dataview.plan import layout
-from dataview.plan.build import keyed
+from dataview.plan.build import check_dtypes, keyed
 from dataview.plan.gaps import holds_codes, with_gaps_of
 from dataview.plan.guards import check_array, no_operation
 from dataview.plan.kinds import Record, known_dtype
-from dataview.plan.node import Node
+from dataview.plan.node import Argument, Node
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.plan.questions import compared, computed
 from dataview.samples import with_lengths
@@ -300,8 +300,7 @@ def _marked(view: BaseView) -> BaseView:
 
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.equal or ufunc is np.not_equal:
-        _check_texts(ufunc, inputs)
-        return _compared(inputs[0], inputs[1], ufunc is np.not_equal)
+        return _compared_by(ufunc, *inputs)
     if ufunc in _TRUTHS:
         inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
     operands = tuple([argument(value) for value in inputs])
@@ -316,13 +315,22 @@ _TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
 """The ufuncs for which None is an object as any other, which is false."""
 
 
-def _check_texts(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> None:
-    """Raise NumPy's error for texts compared by a function with what is neither text nor object."""
-    sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in inputs))
-    dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
-    kinds = {"?" if dtype is None else dtype.kind for dtype in dtypes}
-    if kinds & {*"SUT"} and kinds & {*"biufcmM"}:
-        ufunc(*[np.empty(0, dtype) for dtype in dtypes])
+def _compared_by(ufunc: np.ufunc, left: Any, right: Any) -> Any:
+    """Return the comparison by a function: where NumPy has no loop for the dtypes, an error.
+
+    `array == view` arrives here, too, and cannot be told from `np.equal(array, view)`: as that of
+    every operator its result is a view, of dtypes without a loop one in which nothing is equal.
+    """
+    if not isinstance(left, (np.ndarray, np.generic)):
+        sides = _sides(left, right)
+        check_dtypes(ufunc, sides)
+        if any(isinstance(side, Node) and _is_void(side) for side in sides):  # beside objects
+            return viewed(computed(ufunc, sides)[0])
+    return _compared(left, right, ufunc is np.not_equal)
+
+
+def _is_void(node: Node) -> bool:
+    return node.dtype is not None and node.dtype.kind == "V"
 
 
 def _power(view: BaseView, exponent: Any) -> tuple[np.ufunc, tuple[Any, ...]]:
@@ -370,10 +378,14 @@ def _is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def _sides(left: Any, right: Any) -> tuple[Argument, Argument]:
+    return tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
+
+
 def _compared(left: Any, right: Any, negated: bool) -> Any:
     """Return the comparison; that of a view with a scalar has no truth as a whole."""
     wholes = all(isinstance(side, _WHOLES) or np.ndim(side) for side in (left, right))
-    sides = tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
+    sides = _sides(left, right)
     for side, other in ((left, right), (right, left)):
         if _is_nothing(side) and isinstance(other, BaseView) and node_of(other).has_gaps:
             warn(
