@@ -667,6 +667,23 @@ def test_sums_of_a_label_that_most_rows_have_are_as_exact_as_those_of_others():
     assert abs(found[0] - exact) <= 64 * np.finfo(float).eps * exact
 
 
+@pytest.mark.parametrize("width", [1, 3, 40])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "u8", "?", "M8[s]"])
+@pytest.mark.parametrize("kind", ["min", "max", "prod", "sum", "any", "all"])
+def test_rows_of_any_width_are_reduced_as_numpy_does(kind, dtype, width, rng):
+    x, key = rng.integers(-3, 4, (500, width)).astype(dtype), rng.integers(0, 9, 500) * 3
+    if dtype == "f8":
+        x[rng.random(x.shape) < 0.01] = np.nan
+    if dtype == "M8[s]" and kind not in ("min", "max"):
+        return
+    got = getattr(dv.View(x=x, key=key)._group(by="key"), f"_{kind}")().x()
+    expected = [getattr(x[key == label], kind)(axis=0) for label in np.unique(key)]
+    if kind == "sum" and dtype[0] == "f":
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    else:
+        assert_same(got, np.array(expected))
+
+
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_lists_and_tuples_are_labels(kind):
     values = [kind([1, 2]), kind([3]), kind([1, 2]), None, kind([])]

@@ -204,6 +204,17 @@ class Block:
 
     def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Reduce the rows of each label; a label without rows keeps what is in `out`."""
+        has_slow_at = values.dtype.kind in "mM"  # slower than to sort the rows
+        if has_slow_at or values.shape[1] > IN_TURN:
+            return self._reduced_in_order(ufunc, values, out)
+        if ufunc.identity is None:
+            some = self.some_of_each(values, out.dtype)
+            np.copyto(out, some, where=self.sizes[:, None] > 0)
+        for column in range(values.shape[1]):
+            ufunc.at(out[:, column], self.codes, values[:, column].astype(out.dtype, copy=False))
+        return out
+
+    def _reduced_in_order(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         (present,) = np.nonzero(self.sizes)
         if len(present):
             starts = (np.cumsum(self.sizes) - self.sizes)[present]
@@ -211,6 +222,9 @@ class Block:
             out[present] = ufunc.reduceat(ordered, starts, axis=0)
         return out
 
+
+IN_TURN = 32
+"""Up to so many columns are reduced one by one, in the order of the rows; wider rows are sorted."""
 
 FEW = 4
 """Up to so many columns are added one by one, more of them row by row."""
