@@ -69,7 +69,8 @@ class Block:
 
     def _count(self, keys: np.ndarray) -> None:
         """Count the rows of each label in the next piece: with sums, while it is in the cache."""
-        counts = np.bincount(keys, minlength=self._lanes * self.count)
+        counts = np.zeros(self._lanes * self.count, np.int64)
+        np.add.at(counts, keys, 1)  # a bincount looks for the least and the greatest key first
         self._sizes += self._of_lanes(counts, np.int64)
         self._deep.append(counts.max(initial=0) > DEPTH)
 
@@ -141,6 +142,7 @@ class Block:
 
     def _add_column(self, values: np.ndarray, out: np.ndarray) -> None:
         few, added = np.zeros(self._lanes * self.count), 0
+        sums = np.empty_like(few)
         for number, piece in enumerate(self._pieces()):
             keys = self._keys(piece)
             if number == len(self._deep):
@@ -148,7 +150,9 @@ class Block:
             if self._deep[number]:
                 self._add_deep(piece, values[piece], out)
                 continue
-            few += np.bincount(keys, values[piece], len(few))
+            sums[:] = 0
+            np.add.at(sums, keys, values[piece].astype(sums.dtype, copy=False))
+            few += sums
             added += 1
             if added == ROUNDS:
                 out += self._of_lanes(few, out.dtype)
