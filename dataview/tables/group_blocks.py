@@ -209,7 +209,7 @@ class Block:
     def reduced(self, ufunc: np.ufunc, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Reduce the rows of each label; a label without rows keeps what is in `out`."""
         has_slow_at = values.dtype.kind in "mM"  # slower than to sort the rows
-        if has_slow_at or values.shape[1] > IN_TURN:
+        if has_slow_at or values.shape[1] > FEW:
             return self._reduced_in_order(ufunc, values, out)
         if ufunc.identity is None:
             some = self.some_of_each(values, out.dtype)
@@ -227,11 +227,8 @@ class Block:
         return out
 
 
-IN_TURN = 32
-"""Up to so many columns are reduced one by one, in the order of the rows; wider rows are sorted."""
-
-FEW = 4
-"""Up to so many columns are added one by one, more of them row by row."""
+FEW = 32
+"""Up to so many columns are added one by one, in the order of the rows; wider rows are sorted."""
 
 
 def widest_of(dtype: DType) -> DType:
