@@ -418,6 +418,19 @@ def test_an_array_equals_a_view_of_another_kind_in_a_view_of_its_own_truth():
         assert unequal and not equal and unequal().all()
 
 
+@pytest.mark.parametrize("given", [PAIRS, {"a": PAIRS["a"], "b": PAIRS["b"]}])
+def test_records_are_compared_with_records_of_the_same_fields(given):
+    v = dv.View(given)
+    other = PAIRS.astype([("a", "i4"), ("c", "f8")])
+    for one in (1, None, np.arange(2), other, np.zeros(2, "V3"), PAIRS[["a"]]):
+        alike(lambda w, one=one: (v if w is dv.View else PAIRS) == one)
+        if isinstance(one, np.ndarray):
+            assert v != dv.View(one)
+            assert not (v == dv.View(one))  # noqa: SIM201
+    assert v == PAIRS
+    assert (v == PAIRS[:1])().tolist() == [True, False]
+
+
 @pytest.mark.parametrize("compare", BY_OPERATOR + BY_FUNCTION, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("rows", [3, 0])
 def test_any_two_kinds_of_data_compare_as_in_numpy(compare, rows):

@@ -63,7 +63,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Node
+from dataview.plan.node import Node, check_comparable
 from dataview.plan.operations import CRASHING, comparable
 from dataview.plan.photographs import take_tables
 from dataview.plan.places import operand_index
@@ -260,6 +260,7 @@ def _compared_records(
     index = identity(known_shape(node)) if index is None else index
     left, right = (members(arg) if isinstance(arg, Record) else {} for arg in node.args)
     if left.keys() != right.keys():
+        check_comparable(node.args)
         return np.full(index.shape, node.negated)
     equal: np.ndarray = np.ones(index.shape, bool)
     rank = len(known_shape(node))

@@ -43,7 +43,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.node import Argument, DType, Node
+from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import take_tables
 from dataview.plan.ragged import Ragged
@@ -264,11 +264,22 @@ def is_equal(left: Argument, right: Argument) -> bool:
         return False
     if left.dtype is None or right.dtype is None:
         return bool(np.all(operator.eq(evaluate(left), evaluate(right))))
+    if not _are_comparable(left, right):
+        return False
     wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
     return all(
         bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
         for index in blocks_in_any_order(wider)
     )
+
+
+def _are_comparable(left: Node, right: Node) -> bool:
+    """Whether NumPy compares data of their dtypes: records with other records alone."""
+    try:
+        check_comparable((left, right))
+    except TypeError:
+        return False
+    return True
 
 
 def _equal_samples(left: Node, right: Node) -> bool:

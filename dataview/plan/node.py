@@ -354,14 +354,19 @@ REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid", "lying
 """The slots of nodes that are caches."""
 
 
+def check_comparable(sides: Sequence[Argument]) -> None:
+    """Raise NumPy's error if it does not compare data of two dtypes by `==`, as far as known."""
+    dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
+    if not any(dtype is None for dtype in dtypes):  # float64 equals None
+        operator.eq(*[np.empty(0, dtype) for dtype in dtypes])
+
+
 def do_not_broadcast(sides: Sequence[Argument]) -> ValueError:
     """Return the error for sides of a comparison that do not broadcast.
 
     Of data of two dtypes that NumPy does not compare, its own error rises here, as it does first.
     """
-    dtypes = [side.dtype if isinstance(side, Node) else np.dtype(type(side)) for side in sides]
-    if not any(dtype is None for dtype in dtypes):  # float64 equals None
-        operator.eq(*[np.empty(0, dtype) for dtype in dtypes])
+    check_comparable(sides)
     extents = [side.extents if isinstance(side, Node) else () for side in sides]
     shapes = " and ".join(str(each).replace("None", "?") for each in extents)
     return ValueError(f"the sides of the comparison do not broadcast together: {shapes}")
