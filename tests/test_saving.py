@@ -1,6 +1,7 @@
 """Views saved as files and folders: opened again they are equal, and a failure leaves the old."""
 
 import asyncio
+import datetime
 import errno
 import gc
 import importlib
@@ -12,7 +13,9 @@ import subprocess
 import sys
 import time
 import zipfile
+import zoneinfo
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import h5py
 import numpy as np
@@ -342,6 +345,50 @@ def test_metadata_that_is_no_text_names_field_and_key(saved, value, tmp_path):
     with pytest.raises(TypeError, match=r"metadata 'odd' of field 'x'.*convert it"):
         saved(dv.View(x=X, _meta={"x": {"odd": value}}))
     assert os.listdir(tmp_path) == []
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+VALUES = [
+    b"a\0", Decimal("1.50"), datetime.date(2020, 1, 2), datetime.time(3, 4, 5, 6),
+    datetime.datetime(2020, 1, 2, 3), datetime.datetime(2020, 10, 25, 2, 30, tzinfo=BERLIN, fold=1),
+    datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC), datetime.timedelta(-1, 5, 7),
+    np.timedelta64(3, "D"), {"datetime64[D]": "2020-01-01"}, {"timedelta64[s]": 3},
+    {"builtins.dict": [["a", 1]]}, {"decimal.Decimal": {"datetime64[D]": "2020-01-01"}},
+    {"builtins.bytes": "YQ=="}, {"a": {"b": [b"c"]}}, [{"datetime.date": "x"}, {}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("suffix", ["npz", "h5", "parquet", "feather"])
+def test_metadata_come_back_as_they_are(value, suffix, tmp_path):
+    dv.View(x=X, _meta={"x": {"odd": value}})._save(tmp_path / f"a.{suffix}")
+    found = dv.open(tmp_path / f"a.{suffix}").x._meta["odd"]
+    assert found == value and type(found) is type(value)
+    assert getattr(found, "tzinfo", None) == getattr(value, "tzinfo", None)
+
+
+@pytest.mark.clients
+def test_a_time_of_pandas_that_is_finer_than_those_of_python_is_refused(tmp_path):
+    import pandas as pd
+
+    fine = pd.Timestamp("2020-01-01") + pd.Timedelta(1, "ns")
+    with pytest.raises(TypeError, match=r"metadata 'odd' of field 'x'.*Timestamp.*convert it"):
+        dv.View(x=X, _meta={"x": {"odd": fine}})._save(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5", "parquet", "feather"])
+@pytest.mark.parametrize(
+    "labels",
+    [np.array(["a", "b"]), ("a", "b"), [b"a", b"b\0"], ["a", "b\0"], np.array([b"a", b"b"])],
+    ids=repr,
+)
+def test_labels_of_any_kind_of_list_are_saved(labels, suffix, tmp_path):
+    codes = [0, 1, -1, 0]
+    d = dv.View(x=dv.View(np.array(codes))._with_meta(labels=labels))
+    d._save(tmp_path / f"a.{suffix}")
+    found = dv.open(tmp_path / f"a.{suffix}")
+    assert found.x().tolist() == codes and found.x._meta["labels"] == [*labels]
+    assert d.x._labels()().tolist() == [*labels]
 
 
 WRONG = [

@@ -16,7 +16,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import shortened
-from dataview.formats.meta_text import is_time, of_text
+from dataview.formats.meta_text import has_text, of_text
 from dataview.index.flat import Layout, layout_of
 from dataview.plan import gaps
 from dataview.plan.build import record, stored, with_fields
@@ -315,7 +315,7 @@ def _as_json(place: Positions) -> Any:
 
 def _check_meta(value: Any, where: str) -> None:
     """Raise if JSON cannot give a value back as it is."""
-    if type(value) in (str, int, bool, float) or value is None or is_time(value):
+    if has_text(value):
         return
     if type(value) is list:
         for inner in value:
@@ -325,9 +325,9 @@ def _check_meta(value: Any, where: str) -> None:
             _check_meta(inner, where)
     else:
         raise TypeError(
-            f"{where} is saved as text, which holds numbers, texts, dates of NumPy, lists, None, "
-            f"and dicts with texts as keys; got {shortened(repr(value))} ({type(value).__name__}); "
-            "convert it, or leave it out: _with_meta"
+            f"{where} is saved as text, which holds numbers, texts, bytes, dates, decimals, lists, "
+            f"None, and dicts with texts as keys; got {shortened(repr(value))} "
+            f"({type(value).__name__}); convert it, or leave it out: _with_meta"
         )
 
 

@@ -6,6 +6,7 @@ The labels are a photograph, as a statistic is: so the codes are the same in eve
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -224,11 +225,25 @@ class Labels:
 
 
 def _as_array(labels: Any) -> np.ndarray:
-    if not isinstance(labels, (list, tuple)) or len({type(label) for label in labels}) == 1:
+    if not isinstance(labels, (list, tuple)) or _are_alike(labels):
         return np.asarray(labels)
-    found = np.empty(len(labels), object)  # NumPy would make texts of texts and numbers
+    found = np.empty(len(labels), object)
     found[:] = labels
     return found
+
+
+def _are_alike(labels: Sequence[Any]) -> bool:
+    """Whether NumPy keeps labels as they are.
+
+    It makes texts of texts and numbers, and cuts zeros off the ends of texts and bytes.
+    """
+    ends = {bytes: b"\0", str: "\0"}
+    kinds = {type(label) for label in labels}
+    return len(kinds) == 1 and not any(
+        isinstance(label, kind) and label.endswith(end)
+        for label in labels
+        for kind, end in ends.items()
+    )
 
 
 def labels_of(node: Node) -> Labels | None:
@@ -274,11 +289,11 @@ def with_labels(codes: Node, labels: Any) -> Node:
 
 
 def with_found_labels(node: Node) -> Node:
-    """Return a node in which all codes list their labels; those that are computed are read."""
+    """Return a node in which all codes have a list of labels; those that are computed are read."""
 
     def listed(part: Node, old: Node) -> Node:
         labels = labels_of(part)
-        if labels is not None and not labels.is_listed:
+        if labels is not None and not isinstance(labels.given, list):
             return with_labels(part, labels.array())
         return part if part is old else with_fields(part, part.fields)
 

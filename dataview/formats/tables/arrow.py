@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.meta_text import is_time, of_text
+from dataview.formats.meta_text import has_text, of_text
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 from dataview.plan.gaps import LABELS
@@ -137,7 +137,7 @@ def are_labels(labels: Any) -> bool:
     """Whether metadata list labels of which a dictionary is made: each once, of one kind."""
     if not isinstance(labels, list) or not labels or len({type(one) for one in labels}) > 1:
         return False
-    is_kept = isinstance(labels[0], (str, int, float, bytes)) or is_time(labels[0])
+    is_kept = labels[0] is not None and has_text(labels[0])
     return is_kept and len(set(labels)) == len(labels)
 
 
