@@ -976,6 +976,15 @@ def test_codes_with_labels_are_a_dictionary_in_arrow(codes):
     assert pa.array(d.kind).to_pylist() == codes
 
 
+@pytest.mark.parametrize("labels", [["a", "a"], [1.5, np.nan], ["a", None]], ids=str)
+def test_labels_that_are_no_categories_are_one_by_one_in_pandas(labels):
+    d = dv.View(k=dv.View(np.array([1, 0, -1]))._with_meta(labels=labels))
+    found = d._to_pandas().k
+    gone = labels[1] in (None, np.nan)
+    assert found.dropna().tolist() == (labels[:1] if gone else labels)
+    assert found.isna().tolist() == [gone, False, True]
+
+
 CATEGORIES = [
     [10, 20, 10, None],
     [0.5, 1.5, None, 0.5],

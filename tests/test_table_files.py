@@ -12,6 +12,7 @@ import re
 import shutil
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -1029,6 +1030,15 @@ LABELS = {
     "integers": np.array([20, 10]),
     "numbers": np.array([0.5, 1.5]),
     "truths": np.array([True, False]),
+    "hours": np.array(["2020-01-02T03", "2020-01-01"], "M8[h]"),
+    "years": np.array(["2020", "2019"], "M8[Y]"),
+    "lapses in days": np.array([2, 1], "m8[D]"),
+    "bytes": np.array([b"b", b"a"]),
+    "decimals": np.array([decimal.Decimal("1.50"), decimal.Decimal("0.1")]),
+    "times of day": np.array([datetime.time(3), datetime.time(1, 2, 3, 4)]),
+    "times of a zone": np.array(
+        [datetime.datetime(2020, month, 1, tzinfo=ZoneInfo("Europe/Berlin")) for month in (7, 1)]
+    ),
 }
 
 
@@ -1043,12 +1053,65 @@ def test_codes_of_labels_that_are_no_texts_are_saved(tmp_path, suffix, kind):
     for number, label in enumerate(labels):
         assert (found.c == label)().tolist() == (codes == number).tolist()
     assert found.c._isna()().tolist() == (codes == -1).tolist()
-    # Parquet has dictionaries of texts alone, and of durations there are none in tables.
-    if suffix != "parquet" and (suffix, kind) != ("feather", "durations"):
-        assert found.c._meta["labels"] == listed and found.c().tolist() == codes.tolist()
-        assert np.array(found.c._meta["labels"]).dtype == labels.dtype
+    assert found.c._meta["labels"] == listed and found.c().tolist() == codes.tolist()
+    assert np.array(found.c._meta["labels"]).dtype == labels.dtype
+    fine = {"hours": "M8[s]", "years": "M8[D]", "lapses in days": "m8[s]"}
+    labels = labels.astype(fine.get(kind, labels.dtype))
     values = [pa.array(labels)[code].as_py() if code >= 0 else None for code in codes]
     assert pa.table(found)["c"].to_pylist() == pa.table(d)["c"].to_pylist() == values
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_codes_are_labels_for_others_and_codes_again_here(target, kind):
+    labels = LABELS[kind]
+    listed = [*labels] if labels.dtype.kind in "mM" else labels.tolist()
+    codes = [[1, 0], [0, -1], [1, 1]]
+    pairs = dv.View(np.array(codes))._with_meta(labels=listed)
+    one = dv.View(np.array([1, 0, 1]))._with_meta(labels=listed)
+    lists = dv.View([[1, 0], [], [1]])._with_meta(labels=listed)
+    dv.View(part=dv.View(c=one), pairs=pairs, lists=lists)._save(target)
+    read = pq.read_table if target.suffix == ".parquet" else pa.feather.read_table
+    table, arrow = read(target), pa.table(dv.open(target))
+    values = pa.table(dv.View(c=dv.View(np.array([0, 1]))._with_meta(labels=listed)))["c"]
+    meant = [*values.to_pylist(), None]
+    assert table["part"].to_pylist() == [{"c": meant[code]} for code, _ in codes]
+    assert table["lists"].to_pylist() == [[meant[1], meant[0]], [], [meant[1]]]
+    for name in ("pairs", "lists"):
+        assert arrow[name].to_pylist() == table[name].to_pylist()
+    for found in (dv.open(target), dv.View(table)):
+        assert found.part.c().tolist() == [1, 0, 1] and found.pairs().tolist() == codes
+        assert [row.tolist() for row in found.lists()] == [[1, 0], [], [1]]
+        for column in (found.part.c, found.pairs, found.lists):
+            assert column._meta["labels"] == listed
+
+
+def test_codes_of_some_files_are_values_if_they_are_values_in_others(target):
+    folder = target.with_name("files")
+    folder.mkdir()
+    one, other = (folder / f"{name}{target.suffix}" for name in "ab")
+    codes = dv.View(np.array([1, -1, 0]))._with_meta(labels=[20, 10])
+    dv.View(c=codes)._save(one)
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    write(pa.table({"c": [20, 30]}), other)
+    found = dv.open(folder)
+    assert found.c().tolist() == [10, 0, 20, 20, 30] and "labels" not in found.c._meta
+    assert found.c_mask().tolist() == [True, False, True, True, True]
+    again = dv.open([one, one])
+    assert again.c().tolist() == [1, -1, 0] * 2 and again.c._meta["labels"] == [20, 10]
+
+
+@pytest.mark.parametrize("labels", [["a", "a"], ["a", 1], [1.0, np.nan], [2**70, 3], ["a", None]])
+def test_codes_whose_labels_no_dictionary_has_are_saved_as_codes(target, labels):
+    dv.View(c=dv.View(np.array([1, -1, 0]))._with_meta(labels=labels))._save(target)
+    found = dv.open(target)
+    assert found.c().tolist() == [1, -1, 0] and str(found.c._meta["labels"]) == str(labels)
+    assert found.c._isna()().tolist() == [False, True, False]
+
+
+def test_a_code_is_missing_where_the_mask_or_the_code_says_it(target):
+    codes = dv.View(np.array([1, -1, 0, 7]))._with_meta(labels=["a", "b"])
+    dv.View(c=codes, c_mask=np.array([True, True, False, False]))._save(target)
+    assert pa.table(dv.open(target))["c"].to_pylist() == ["b", None, None, None]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

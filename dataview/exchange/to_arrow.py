@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import rows_of
-from dataview.errors import import_library, shortened
+from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
-from dataview.formats import DECIMAL, array_of_labels, as_told, with_dates
+from dataview.formats import DECIMAL, array_of_labels, as_told, coded_in_arrow, with_dates
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
@@ -22,7 +22,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.sources import Memo
-from dataview.tables import MISSING, Labels, checked_codes, labels_of, name_of
+from dataview.tables import MISSING, Labels, labels_of, name_of
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -102,7 +102,7 @@ def _meant(node: Node, memo: Memo) -> Any:
     """Return a node's data: codes with their labels, times with their zone, decimals in a type."""
     data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
     if labels is not None:
-        return _Meant(data, partial(_dictionary, labels=_labels(labels, node)), MISSING)
+        return _Meant(data, partial(coded_in_arrow, labels=_labels(labels, node)), MISSING)
     dtype = node.dtype
     if isinstance(zone, str) and dtype is not None and dtype.kind == "M":
         unit = np.datetime_data(dtype)[0]
@@ -123,20 +123,11 @@ def _labels(labels: Labels, node: Node) -> Any:
     listed = labels.list()
     try:
         return array_of_labels(listed) if listed else pyarrow.array(listed, pyarrow.string())
-    except pyarrow.ArrowException as error:
+    except TypeError as error:
         raise TypeError(
-            f"{name_of(node)} holds codes, and Arrow has no columns of their labels: "
-            f"{shortened(str(error))}; _with_meta(labels=None) are the codes as plain numbers"
+            f"{name_of(node)} holds codes, and {error}; _with_meta(labels=None) are the codes as "
+            "plain numbers"
         ) from None
-
-
-def _dictionary(codes: np.ndarray, labels: Any) -> Any:
-    """Return the labels that codes stand for, each once, or one by one if there is one twice."""
-    pyarrow = import_library("pyarrow", "dataview[arrow]")
-    numbers = checked_codes(codes, len(labels)).astype(np.int32)
-    found = pyarrow.array(numbers, mask=numbers == MISSING)
-    column = pyarrow.DictionaryArray.from_arrays(found, labels)
-    return column if len(labels.unique()) == len(labels) else column.dictionary_decode()
 
 
 def _zoned(times: np.ndarray, unit: str, zone: str) -> Any:

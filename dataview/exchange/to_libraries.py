@@ -318,9 +318,17 @@ def to_pandas(node: Node) -> Any:
     for name, part in parts.items():
         labels = labels_of(part)
         if labels is not None and not isinstance(part, Ragged):
-            found[name] = pandas.Categorical.from_codes(columns[name].values, labels.array())
+            found[name] = _categorical(columns[name].values, labels, pandas)
         found[name] = _in_zone(found[name], part, pandas)
     return pandas.DataFrame(found)
+
+
+def _categorical(codes: np.ndarray, labels: Labels, pandas: Any) -> Any:
+    """Return codes as categories, or one by one if a label is there twice or stands for nothing."""
+    categories = pandas.Index(labels.array())
+    if categories.is_unique and not categories.hasnans:
+        return pandas.Categorical.from_codes(codes, categories)
+    return labels.table()[checked_codes(codes, len(categories))]
 
 
 def _with_none(node: Node, memo: Memo) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import re
 from typing import Any
 
@@ -23,7 +24,16 @@ _KINDS = "USTOMm"
 
 _NUMBERS = "biuf"
 
-_ONE = (str, bytes, np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+_ONE = (
+    str,
+    bytes,
+    np.datetime64,
+    np.timedelta64,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+)
 
 
 def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:

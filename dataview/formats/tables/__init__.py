@@ -5,10 +5,13 @@ from dataview.formats.tables.arrow import (
     HAS_MASK,
     OF_ELEMENTS,
     TABLE_META,
-    are_labels,
+)
+from dataview.formats.tables.arrow_labels import (
+    array_of_labels,
+    coded_in_arrow,
+    labels_in_arrow,
 )
 from dataview.formats.tables.arrow_objects import (
-    array_of_labels,
     as_told,
     holding,
     is_decimal,
@@ -43,15 +46,16 @@ __all__ = [
     "Name",
     "Table",
     "Tables",
-    "are_labels",
     "array_of_labels",
     "as_told",
     "check_schema",
+    "coded_in_arrow",
     "column_node",
     "has_tables",
     "holding",
     "is_decimal",
     "joined",
+    "labels_in_arrow",
     "missing_in",
     "node_of_column",
     "node_of_rows",

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.meta_text import has_text, of_text
+from dataview.formats.meta_text import of_text
+from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_codes
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 from dataview.plan.gaps import LABELS
@@ -116,29 +117,22 @@ def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, L
     if plain is not None:
         yield name, plain
         return
-    for own, leaf in _below(field.type, name, around.with_nulls_of(field)):
+    told = text_meta(field.metadata)
+    coded = with_noted_codes(field.type, told)
+    kind = field.type if coded is None else coded
+    for own, leaf in _below(kind, name, around.with_nulls_of(field)):
         if own == name and isinstance(leaf, Leaf) and field.metadata:
-            leaf = leaf._replace(meta=_noted(field.metadata, leaf))
+            leaf = leaf._replace(meta={**_noted(told, leaf), **leaf.meta})
         yield own, leaf
 
 
-def _noted(told: Mapping[bytes, bytes], leaf: Leaf) -> dict[str, Any]:
-    """Return the metadata of a leaf with those that a file told of it.
+def _noted(told: Mapping[str, Any], leaf: Leaf) -> Mapping[str, Any]:
+    """Return what a file told of a leaf: what is no codes has no labels that would be a dictionary.
 
-    Parquet keeps dictionaries of texts alone: of others there are the values, which are no codes.
+    Another library may have put the values in their place.
     """
-    found = text_meta(told)
-    if are_labels(found.get("labels")) and not arrow().types.is_dictionary(leaf.type):
-        del found["labels"]
-    return {**found, **leaf.meta}
-
-
-def are_labels(labels: Any) -> bool:
-    """Whether metadata list labels of which a dictionary is made: each once, of one kind."""
-    if not isinstance(labels, list) or not labels or len({type(one) for one in labels}) > 1:
-        return False
-    is_kept = labels[0] is not None and has_text(labels[0])
-    return is_kept and len(set(labels)) == len(labels)
+    is_coded = arrow().types.is_dictionary(leaf.type) or labels_in_arrow(told.get(LABELS)) is None
+    return told if is_coded else {key: value for key, value in told.items() if key != LABELS}
 
 
 @functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types
@@ -234,17 +228,20 @@ def _nature(kind: Any) -> str:
     return str(kind).removeprefix("large_").removesuffix("_view") if is_object else ""
 
 
-def is_codes_of_texts(leaf: Leaf) -> bool:
-    """Whether the values of a leaf are codes, and what these stand for are objects here."""
-    kind = leaf.type
-    return arrow().types.is_dictionary(kind) and dtype_of(kind.value_type) == LateValues.dtype
+def is_coded(leaf: Leaf) -> bool:
+    """Whether the values of a leaf are codes."""
+    return bool(arrow().types.is_dictionary(leaf.type))
 
 
 def without_codes(leaf: Leaf) -> Leaf:
     """Return a leaf of what its codes stand for."""
-    kind = leaf.type.value_type
-    own = leaf.kind._replace(dtype=LateValues.dtype, nature=_nature(kind), nothing=None)
-    return Leaf(own, kind, {key: told for key, told in leaf.meta.items() if key != "labels"})
+    values = _values_of(leaf.type.value_type)
+    assert isinstance(values, _Values)
+    dtype, nature = values.kind.dtype, values.kind.nature
+    lacks = leaf.kind.lacks_elements and not may_be_missing(dtype)
+    own = leaf.kind._replace(dtype=dtype, nature=nature, nothing=None, lacks_elements=lacks)
+    meta = {key: told for key, told in leaf.meta.items() if key != LABELS}
+    return Leaf(own, values.type, {**meta, **values.meta})
 
 
 def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:

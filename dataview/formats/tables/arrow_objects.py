@@ -6,7 +6,7 @@ NumPy has decimals as objects of any number of digits, so that their type is met
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,6 @@ def told_decimal(meta: Mapping[str, Any]) -> Any:
         return getattr(arrow(), found[1])(int(found[2]), int(found[3]))
     except (AttributeError, ValueError):  # of a newer Arrow, or with more digits than it has
         return None
-
-
-def array_of_labels(labels: Sequence[Any], kind: Any = None) -> Any:
-    """Return labels as an Arrow array; those that are times of NumPy have one dtype."""
-    is_of_times = bool(labels) and isinstance(labels[0], (np.datetime64, np.timedelta64))
-    return arrow().array(np.asarray(labels) if is_of_times else labels, kind)
 
 
 def type_in(block: np.ndarray) -> Any:

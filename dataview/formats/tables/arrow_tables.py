@@ -20,9 +20,9 @@ from dataview.formats.tables.arrow_values import (
     columns_of,
     dictionaries_in,
     labels_in,
-    listed_labels,
     noted_labels,
     one_array,
+    told_labels,
 )
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
@@ -174,7 +174,7 @@ class ArrowTable(Table):
         if found is None:
             return {}
         with self.named(name):  # texts of a broken file may be no UTF-8
-            return {"labels": listed_labels(found)}
+            return {"labels": told_labels(self.leaves[name], found)}
 
     def close(self) -> None:
         """Have all views of the file say that it is closed."""

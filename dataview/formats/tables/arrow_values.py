@@ -20,13 +20,17 @@ from dataview.formats.tables.arrow import (
     pairs_of,
     stored_type,
 )
-from dataview.formats.tables.arrow_objects import array_of_labels
+from dataview.formats.tables.arrow_labels import labels_in_arrow
 from dataview.formats.tables.columns import Column, Name, mask_of, tidy
 from dataview.formats.tables.late_values import Decoded, LateValues
+from dataview.plan.gaps import LABELS
 from dataview.plan.operations import may_be_missing, nothing_in
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
 """The labels that codes are of, by leaf; None for a leaf of values that are only kept so."""
+
+OWN: Any = object()
+"""Stands for the labels that an array has, whatever they are."""
 
 
 def columns_of(
@@ -62,8 +66,14 @@ def _columns(array: Any, name: Name, dictionaries: Dictionaries) -> Iterator[tup
             yield own, Column(column, present, offsets)
     else:
         present = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
-        if types.is_dictionary(kind):
-            labels = dictionaries.get(name, array.dictionary)
+        known = dictionaries.get(name)
+        if known is not None and not types.is_dictionary(kind):
+            array = array.dictionary_encode()  # what were codes in the view that was saved
+        if types.is_dictionary(array.type):
+            labels = array.dictionary if known is OWN else dictionaries.get(name, array.dictionary)
+            if labels is None and dtype_of(array.type.value_type) != LateValues.dtype:
+                yield name, Column(late_values_of(array.dictionary_decode()), present)
+                return
             codes = codes_in(array, array.dictionary if labels is None else labels)
             present = codes >= 0
             values = codes if labels is not None else _decoded(codes, array.dictionary)
@@ -123,7 +133,7 @@ def _of_elements(
 
 def lacks_elements(array: Any, name: Name) -> bool:
     """Whether elements of lists of one length are missing below an array, and not only lists."""
-    present = columns_of(array, name[:1])[name].present
+    present = columns_of(array, name[:1], {name: OWN})[name].present
     return present is not None and present.ndim > 1
 
 
@@ -283,16 +293,17 @@ def codes_in(array: Any, labels: Any) -> np.ndarray:
 
 
 def noted_labels(leaf: Leaf) -> Any:
-    """Return the labels that the metadata of a column list, None if they list none."""
-    pyarrow = arrow()
-    labels = leaf.meta.get("labels")
-    if not isinstance(labels, list):
-        return None
-    try:
-        found = array_of_labels(labels, leaf.type.value_type)
-    except pyarrow.ArrowException:
-        return None
-    return None if found.null_count or len(found.unique()) < len(found) else found
+    """Return the labels that the metadata of a column of codes list, None if they list none."""
+    return labels_in_arrow(leaf.meta.get(LABELS), leaf.type.value_type)
+
+
+def told_labels(leaf: Leaf, labels: Any) -> list[Any]:
+    """Return labels as a list: that of the metadata if it is of these."""
+    noted = noted_labels(leaf) if arrow().types.is_dictionary(leaf.type) else None
+    if noted is None or not noted.equals(labels):
+        return listed_labels(labels)
+    found: list[Any] = leaf.meta[LABELS]
+    return found
 
 
 def listed_labels(labels: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dataview.formats.contents import described
-from dataview.formats.tables.arrow import arrow, dtype_of, leaves_of, stored_type, text_meta
+from dataview.formats.tables.arrow import Leaf, arrow, dtype_of, leaves_of, stored_type, text_meta
 from dataview.formats.tables.arrow_values import (
     ArrowObjects,
     columns_of,
@@ -19,8 +19,9 @@ from dataview.formats.tables.arrow_values import (
     items_in,
     labels_in,
     lacks_elements,
-    listed_labels,
+    noted_labels,
     one_array,
+    told_labels,
 )
 from dataview.formats.tables.column_nodes import nested, table_node
 from dataview.formats.tables.columns import Column, Name, Table
@@ -47,15 +48,23 @@ def node_of_table(table: Any) -> Node:
     for name, column in zip(names, table.columns, strict=True):
         if name in found.lost:
             continue
-        labels: dict[Name, Any] = {}
+        leaves = {own: leaf for own, leaf in found.found.items() if own[0] == name}
+        labels = _noted(leaves)
         for own, part in _columns(column, name, labels).items():
-            meta = dict(found.found[own].meta)
+            meta = dict(leaves[own].meta)
             if own in labels:
-                meta["labels"] = listed_labels(labels[own])
+                meta["labels"] = told_labels(leaves[own], labels[own])
             nodes[own] = described(_node(part), meta)
             if part.present is not None and not part.present.all():
                 masks[own] = stored(ArraySource(part.present), False)
     return described(nested(nodes, masks, found.lost), text_meta(table.schema.metadata))
+
+
+def _noted(leaves: Mapping[Name, Leaf]) -> dict[Name, Any]:
+    """Return the labels of codes by the names of their leaves, where metadata list them."""
+    coded = {own: leaf for own, leaf in leaves.items() if arrow().types.is_dictionary(leaf.type)}
+    noted = {own: noted_labels(leaf) for own, leaf in coded.items()}
+    return {own: labels for own, labels in noted.items() if labels is not None}
 
 
 def node_of_column(column: Any) -> Node:

@@ -18,9 +18,9 @@ import numpy as np
 
 from dataview.formats.contents import ALONE, described, of_its_own
 from dataview.formats.handles import Claim
-from dataview.formats.tables.arrow import is_codes_of_texts
+from dataview.formats.tables.arrow import Leaf, is_coded
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
-from dataview.formats.tables.arrow_values import labels_in, listed_labels
+from dataview.formats.tables.arrow_values import labels_in, told_labels
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
 from dataview.formats.tables.feather import FeatherTable
@@ -151,14 +151,15 @@ class FolderTable(Tables):
 
     def node(self, fill: Any) -> Node:
         """Return the record of the columns."""
-        metas: dict[Name, dict[str, Any]] = {}
+        leaves: dict[Name, Leaf] = {}
         lost = {} if self.listed else dict(_beside(self.path))
         for table in self.tables:
             lost |= table.lost
             for name, leaf in table.leaves.items():
-                metas.setdefault(name, dict(leaf.meta))
+                leaves.setdefault(name, leaf)
+        metas = {name: dict(leaf.meta) for name, leaf in leaves.items()}
         for name, labels in self.labels.items():
-            metas[name]["labels"] = listed_labels(labels)
+            metas[name]["labels"] = told_labels(leaves[name], labels)
         found = table_node(self, self.kinds, fill, metas, lost)
         return described(found, self.tables[0].meta)
 
@@ -248,12 +249,12 @@ def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:
 
 
 def _decode_mixed(tables: Sequence[ArrowTable]) -> None:
-    """Have texts that are codes in some files, and not in others, be texts in all of them."""
+    """Have values that are codes in some files, and not in others, be values in all of them."""
     coded: dict[Name, list[ArrowTable]] = {}
     plain: set[Name] = set()
     for table in tables:
         for name, leaf in table.leaves.items():
-            if is_codes_of_texts(leaf):
+            if is_coded(leaf):
                 coded.setdefault(name, []).append(table)
             elif leaf.kind.nature != NOTHING:
                 plain.add(name)

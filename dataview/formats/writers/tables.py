@@ -20,11 +20,11 @@ from dataview.formats.tables import (
     HAS_MASK,
     OF_ELEMENTS,
     TABLE_META,
-    are_labels,
-    array_of_labels,
     as_told,
+    coded_in_arrow,
     holding,
     is_decimal,
+    labels_in_arrow,
     told_decimal,
     type_in,
     with_dates,
@@ -32,12 +32,11 @@ from dataview.formats.tables import (
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out, plain_columns
 from dataview.plan.build import keyed
-from dataview.plan.gaps import MASK_OF
+from dataview.plan.gaps import LABELS, MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.sources import new_file
-from dataview.tables import checked_codes
 
 GROUP_BYTES = 1 << 26
 LONGEST_GROUP = 1 << 20
@@ -235,12 +234,9 @@ def _arrow_array(
     gaps = None if present is None else ~present
     if gaps is not None and dtype.kind in "Mm":
         gaps = gaps | np.isnat(block)  # beside a mask, Arrow takes NaT for a number
-    labels: Any = meta.get("labels")
-    if dtype.kind in "iu" and are_labels(labels):
-        gaps = (block < 0) if gaps is None else gaps
-        checked_codes(block[~gaps], len(labels))
-        codes = pyarrow.array(block.astype("i4"), mask=gaps)
-        column = pyarrow.DictionaryArray.from_arrays(codes, array_of_labels(labels))
+    labels = labels_in_arrow(meta.get(LABELS)) if dtype.kind in "iu" else None
+    if labels is not None:
+        column = coded_in_arrow(block, labels, gaps)
         # Parquet would read numbers where a dictionary of durations was.
         is_bare = pyarrow.types.is_duration(column.type.value_type)
         return column.dictionary_decode() if is_bare else column
