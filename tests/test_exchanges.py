@@ -514,7 +514,8 @@ def test_arrow_tables_become_fields_with_masks_beside_gaps():
     )
     d = dv.View(table)
     own = ("x", "age", "name", "kind", "part", "rows", "at")
-    assert d._fields() == (*own, "age_mask", "name_mask")
+    assert d._fields() == (*own, "age_mask", "name_mask", "part_mask")
+    assert d.part_mask().tolist() == [True, False, True]
     assert d.age().tolist() == [1, 0, 3] and d.age_mask().tolist() == [True, False, True]
     assert d.name().tolist() == ["a", "b", None]
     assert d.kind().tolist() == [0, 1, 2] and d.kind._meta["labels"] == ["u", "v", "w"]

@@ -349,6 +349,62 @@ def test_structs_are_nested_fields_and_lists_ragged_ones(write, tmp_path):
     assert [row.tolist() for row in d.pairs[[2, 0]]()] == [[], [[1, 2]]]
 
 
+RECORDS = [
+    {"s": {"a": 1, "t": {"u": 1.5}}, "n": 1, "whole": {"x": 1}},
+    {"s": None, "n": None, "whole": {"x": 2}},
+    {"s": {"a": None, "t": None}, "n": 3, "whole": {"x": 3}},
+    {"s": {"a": 4, "t": {"u": None}}, "n": 4, "whole": {"x": 4}},
+]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 9])
+def test_records_that_are_missing_stay_missing(write, target, tmp_path, rows):
+    table = pa.Table.from_pylist(RECORDS)
+    for d in (dv.open(write(table, tmp_path / "b", rows)), dv.View(table)):
+        assert d._fields() == ("s", "n", "whole", "s_mask", "n_mask")
+        assert d.s_mask().tolist() == [True, False, True, True]
+        assert d.s.t_mask().tolist() == [True, False, False, True]
+        assert d.s.a_mask[::-1]().tolist() == [True, False, False, True]
+        assert pickle.loads(pickle.dumps(d)).s_mask().tolist() == d.s_mask().tolist()
+        assert pa.table(d).to_pylist() == RECORDS and pa.table(d[::-1]).to_pylist() == RECORDS[::-1]
+        assert [row["n"] for row in pa.table(d[d.s_mask]).to_pylist()] == [1, 3, 4]
+        for chunks in (None, 2):
+            d._save(target, chunks=chunks)
+            read = pq.read_table if target.suffix == ".parquet" else pa.feather.read_table
+            assert read(target).to_pylist() == RECORDS
+            assert dv.open(target)._fields() == d._fields()
+            assert pa.table(dv.open(target)).to_pylist() == RECORDS
+        d[[0, 3]]._save(target)
+        assert dv.open(target)._fields() == d._fields() and dv.open(target).s_mask().all()
+
+
+def test_records_that_are_missing_in_some_files_are_missing_in_all(target, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    parts = [RECORDS[:1], RECORDS[1:3], [{"n": 7, "whole": {"x": 5}}]]
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    schema = pa.Table.from_pylist(RECORDS).schema
+    for number, rows in enumerate(parts):
+        table = pa.Table.from_pylist(rows, schema if number < 2 else None)
+        write(table, folder / f"{number}{target.suffix}")
+    found = dv.open(folder, schema="union")
+    assert pa.table(found).to_pylist() == [*RECORDS[:3], {"s": None, **parts[2][0]}]
+    assert found.s_mask().tolist() == [True, False, True, False]
+    with pytest.raises(ValueError, match=r"has the columns 's\.a', 's\.t\.u', and 2\.\w+ has none"):
+        dv.open(folder)
+    parts = dv.open([folder / f"{number}{target.suffix}" for number in (0, 1)], layout="parts")
+    assert pa.table(parts).to_pylist() == RECORDS[:3]
+
+
+def test_a_fill_leaves_no_mask(target):
+    table = pa.Table.from_pylist([{"s": {"a": 1}}, {"s": None}, {"s": {"a": None}}])
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    write(table, target)
+    assert dv.open(target, fill=-1)._fields() == ("s",)
+    assert dv.open(target, fill=-1).s.a().tolist() == [1, -1, -1]
+    assert dv.open(target, fill={"s.a": -1})._fields() == ("s", "s_mask")
+
+
 def test_what_numpy_has_no_array_of_is_no_field_and_says_why(tmp_path):
     interval = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
     d = dv.open(WRITTEN["arrow"](pa.table({"x": [1], "i": interval}), tmp_path / "a"))

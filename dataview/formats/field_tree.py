@@ -96,12 +96,12 @@ def described(node: Node, step: int | None = None) -> Described:
 def masks_of_entries(entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[str, str]:
     """Return the names of the masks among the entries of fields, by those of their columns.
 
-    `arrays` are the arrays by their places.
+    `arrays` are the arrays by their places.  A record has one only if metadata say so.
     """
-    telling = {name for name, entry in entries.items() if _tells(entry, entries, arrays)}
     metas = {name: entry.get("meta", {}) for name, entry in entries.items()}
-    found = gaps.masks_among(metas, telling)
-    return {name: mask for name, mask in found.items() if entries[name]["kind"] != "record"}
+    found = gaps.masks_among(metas, {n for n, e in entries.items() if _tells(e, entries, arrays)})
+    told = {mask for mask, meta in metas.items() if gaps.MASK_OF in meta}
+    return {n: m for n, m in found.items() if entries[n]["kind"] != "record" or m in told}
 
 
 def _tells(entry: Any, entries: Mapping[str, Any], arrays: Mapping[str, Node]) -> bool:

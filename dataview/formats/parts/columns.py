@@ -11,7 +11,7 @@ from dataview.compute import evaluate_all
 from dataview.formats.tables import NOTHING, Column, Kind, Name
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
-from dataview.plan.gaps import LABELS, holds_codes, least_present, masks_in
+from dataview.plan.gaps import LABELS, PRESENT, holds_codes, least_present, masks_in
 from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
@@ -30,10 +30,12 @@ class Leaf(NamedTuple):
 def leaves_of(
     node: Node, above: Name = (), mask: Node | None = None
 ) -> Iterator[tuple[Name, Leaf]]:
-    """Yield the columns of an opened part by their names."""
+    """Yield the columns of an opened part by their names, and which of its records there are."""
     if not isinstance(node, Record):
         yield above or ROWS, Leaf(node, mask)
         return
+    if mask is not None:
+        yield (*above, PRESENT), Leaf(mask)
     masks = masks_in(node.fields)
     own = members(node)
     for name, part in own.items():

@@ -7,7 +7,7 @@ its own by the names that lead to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from dataview.formats.meta_text import of_text
 from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_codes
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
-from dataview.plan.gaps import LABELS
+from dataview.plan.gaps import LABELS, PRESENT
 from dataview.plan.operations import may_be_missing
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
@@ -83,16 +83,18 @@ def leaves_of(
     by its shape, too, whether these may be elements of its rows, and not only rows.
     """
     leaves, labels = Leaves({}, {}, {}), _labels_in(notes)
-    count = 0
+    count, with_mask = 0, set()
     for field in fields:
         found = list(_leaves(field, (), _Around()))
-        leaves.places.update((name, count + place) for place, (name, _) in enumerate(found))
-        count += len(found)
+        for name, _ in found:
+            leaves.places[name] = count  # that of a record is that of its first member
+            count += name[-1] != PRESENT
         reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
         if not all(map(all, (name for name, _ in found))):
             reasons = ["has no name, or one of its members has none; rename it"]
-        if reasons or not found:
-            leaves.lost[field.name] = reasons[0] if reasons else "is a struct without members"
+        if reasons or all(name[-1] == PRESENT for name, _ in found):
+            reasons = reasons or ["is a struct without members"]
+            leaves.lost[field.name] = reasons[0]
         for name, leaf in () if reasons else found:
             assert isinstance(leaf, Leaf)
             meta = dict(leaf.meta)
@@ -103,11 +105,30 @@ def leaves_of(
             if kind.lacks_elements and noted != OF_ELEMENTS:
                 is_likely = has_missing and (kind.depth or lacks_elements(name, kind.shape, place))
                 kind = kind._replace(lacks_elements=bool(is_likely))
-            has_missing = has_missing or noted in (True, OF_ELEMENTS)
+            if noted in (True, OF_ELEMENTS):
+                has_missing = True
+                with_mask.add(name)
             if has_missing is not kind.has_missing:
                 kind = kind._replace(has_missing=has_missing)
             leaves.found[name] = Leaf(kind, leaf.type, meta)
+    _leave_whole_records_out(leaves.found, with_mask)
     return leaves
+
+
+def _leave_whole_records_out(found: dict[Name, Leaf], with_mask: Collection[Name]) -> None:
+    """Take out what tells which records are missing if one of their members never is.
+
+    Records `with_mask` have one in any case.
+    """
+    whole = {
+        name[:end]
+        for name, leaf in found.items()
+        if not leaf.kind.has_missing
+        for end in range(1, len(name))
+    }
+    for name in [name for name in found if name[-1] == PRESENT and name not in with_mask]:
+        if name[:-1] in whole:
+            del found[name]
 
 
 def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, Leaf | str]]:
@@ -118,12 +139,24 @@ def _leaves(field: Any, within: Name, around: _Around) -> Iterator[tuple[Name, L
         yield name, plain
         return
     told = text_meta(field.metadata)
+    may_lack = around.nullable or field.nullable
+    if may_lack and not around.depth and not around.shape and _is_record(field.type):
+        noted = {key: value for key, value in told.items() if key == HAS_MASK}
+        yield (*name, PRESENT), Leaf(_MAY_LACK, arrow().bool_(), noted)
     coded = with_noted_codes(field.type, told)
     kind = field.type if coded is None else coded
     for own, leaf in _below(kind, name, around.with_nulls_of(field)):
         if own == name and isinstance(leaf, Leaf) and field.metadata:
             leaf = leaf._replace(meta={**_noted(told, leaf), **leaf.meta})
         yield own, leaf
+
+
+_MAY_LACK = Kind(np.dtype(bool), has_missing=True)
+"""What tells which records there are."""
+
+
+def _is_record(kind: Any) -> bool:
+    return bool(arrow().types.is_struct(stored_type(kind)[0]))
 
 
 def _noted(told: Mapping[str, Any], leaf: Leaf) -> Mapping[str, Any]:

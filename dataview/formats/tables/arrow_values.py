@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow import (
 from dataview.formats.tables.arrow_labels import labels_in_arrow
 from dataview.formats.tables.columns import Column, Name, mask_of, tidy
 from dataview.formats.tables.late_values import Decoded, LateValues
-from dataview.plan.gaps import LABELS
+from dataview.plan.gaps import LABELS, PRESENT
 from dataview.plan.operations import may_be_missing, nothing_in
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
@@ -56,6 +56,7 @@ def _columns(array: Any, name: Name, dictionaries: Dictionaries) -> Iterator[tup
     types, (_, shape), array = arrow().types, stored_type(array.type), _plain(array)
     kind = array.type
     if types.is_struct(kind):
+        yield (*name, PRESENT), Column(array.is_valid().to_numpy(zero_copy_only=False))
         for part, child in zip(kind, array.flatten(), strict=True):
             yield from _columns(child, (*name, part.name), dictionaries)
     elif is_fixed(kind):

@@ -15,7 +15,7 @@ from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import LINE, Affine, Constant, Index, axes_of, gather, is_identity, positions
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name
-from dataview.plan.gaps import MASK, own_columns, put_mask
+from dataview.plan.gaps import MASK, PRESENT, own_columns, put_mask
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
@@ -259,11 +259,15 @@ class ColumnSource(Source):
 
     def describe(self) -> str:
         """Say which column it is."""
-        return f"column {'.'.join(self.name)!r} of {self.table.title}"
+        name = self.name[:-1] if self.name[-1] == PRESENT else self.name
+        return f"column {'.'.join(name)!r} of {self.table.title}"
 
     def in_file(self) -> tuple[str, tuple[str, ...]]:
         """Return the table, and the names of the column; those of a mask end with "_mask"."""
         *above, last = self.name
+        if last == PRESENT:
+            *above, last = above
+            return self.table.title, (*above, last + MASK)
         return self.table.title, (*above, last + MASK if self.is_mask else last)
 
 
@@ -330,22 +334,28 @@ def table_node(
     of lists it stands for values, and the mask tells which lists are missing.  `metas` are
     metadata of columns, and `lost` says of some why they cannot be viewed.
     """
-    table.fills = fills_of(fill, kinds, table.title)
-    table.names = tuple(kinds)
-    kinds = {
-        name: kind._replace(has_missing=False) if name in table.fills and not kind.depth else kind
-        for name, kind in kinds.items()
-    }
+    columns = {name: kind for name, kind in kinds.items() if name[-1] != PRESENT}
+    table.fills = fills_of(fill, columns, table.title)
+    table.names = tuple(columns)
+    filled = {name for name in table.fills if not columns[name].depth}
+    columns |= {name: columns[name]._replace(has_missing=False) for name in filled}
     nodes = {
         name: described(column_node(table, name, kind), metas.get(name, NO_META))
-        for name, kind in kinds.items()
+        for name, kind in columns.items()
     }
-    masks = {
-        name: stored(ColumnSource(table, name, _in_rows(kind), is_mask=True))
-        for name, kind in kinds.items()
-        if kind.has_missing
-    }
+    masks: dict[Name, Node] = {}
+    are_filled = fill is not None and not isinstance(fill, Mapping)  # all that may be missing
+    for name in kinds:
+        if name[-1] == PRESENT and not are_filled:
+            masks[name[:-1]] = stored(ColumnSource(table, name, _IS_THERE))
+        elif name in columns and columns[name].has_missing:
+            own = _in_rows(columns[name])
+            masks[name] = stored(ColumnSource(table, name, own, is_mask=True))
     return nested(nodes, masks, lost)
+
+
+_IS_THERE = Kind(np.dtype(bool))
+"""What tells which records there are."""
 
 
 def _in_rows(kind: Kind) -> Kind:

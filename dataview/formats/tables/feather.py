@@ -25,6 +25,7 @@ from dataview.formats.tables.arrow_tables import (
 )
 from dataview.formats.tables.arrow_values import lacks_elements
 from dataview.formats.tables.columns import Name
+from dataview.plan.gaps import PRESENT
 from dataview.sources import open_regular
 
 GROUP_ROWS = 1 << 16
@@ -69,7 +70,8 @@ def _owners(kind: Any, name: Name) -> list[set[Name]]:
         for part in below
         for one in _owners(part.type, (*name, part.name) if is_named else name)
     ]
-    return [set().union(*found), *found]
+    own: set[Name] = {(*name, PRESENT)} if is_named else set()
+    return [own.union(*found), *found]
 
 
 class FeatherTable(ArrowTable):

@@ -28,7 +28,8 @@ from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.late_values import Joined, LateRows, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import PRESENT, with_mask
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
@@ -51,6 +52,10 @@ def node_of_table(table: Any) -> Node:
         leaves = {own: leaf for own, leaf in found.found.items() if own[0] == name}
         labels = _noted(leaves)
         for own, part in _columns(column, name, labels).items():
+            if own[-1] == PRESENT:
+                if own in leaves and not np.asarray(part.values).all():
+                    masks[own[:-1]] = stored(ArraySource(np.asarray(part.values)), False)
+                continue
             meta = dict(leaves[own].meta)
             if own in labels:
                 meta["labels"] = told_labels(leaves[own], labels[own])
@@ -79,6 +84,8 @@ def node_of_column(column: Any) -> Node:
         raise TypeError(f"the column {found.fields.unread[COLUMN]}")
     node = field(found, COLUMN)
     kind, _ = stored_type(array.type)
+    if isinstance(node, Record):
+        return node
     has_none = len(found.fields.named) == 2 and not pyarrow.types.is_dictionary(kind)
     if not has_none or (node.dtype is not None and node.dtype.kind in "fmM"):
         return node
@@ -172,6 +179,8 @@ def _lacking(array: Any, name: Name, above: bool) -> Iterator[Name]:
     types = arrow().types
     lacks = above or array.null_count > 0
     if types.is_struct(array.type):
+        if lacks:
+            yield (*name, PRESENT)
         for part, child in zip(array.type, array.flatten(), strict=True):
             yield from _lacking(child, (*name, part.name), lacks)
     elif types.is_nested(array.type):

@@ -23,6 +23,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
+from dataview.plan.gaps import PRESENT
 from dataview.sources import open_handle, open_regular
 
 LONGEST_CODE = 4
@@ -69,7 +70,7 @@ class ParquetTable(ArrowTable):
         self.leaves, self.lost, self.places = leaves_of(
             fields, self._may_miss, self._lacks_elements, fields.metadata
         )
-        if len(self.places) != self.metadata.num_columns:
+        if sum(name[-1] != PRESENT for name in self.places) != self.metadata.num_columns:
             raise ValueError("its columns do not fit their description")
         self.meta = text_meta(fields.metadata)
         texts = [

@@ -13,6 +13,7 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
+from dataview.plan.gaps import PRESENT
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""
@@ -88,6 +89,8 @@ def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
         kind = kinds.get(name)
         if kind is not None:
             found = _both(name, found, first, kind, table, schema)
+        elif name[-1] == PRESENT:
+            continue  # all records are there, or none are
         elif schema == "union":
             found = found._replace(has_missing=True)
         else:
@@ -109,7 +112,7 @@ def _lacking(one: Part, other: Part) -> ValueError:
 
 
 def _listed(names: Sequence[Name]) -> str:
-    return shortened(", ".join(repr(".".join(name)) for name in names))
+    return shortened(", ".join(repr(".".join(name)) for name in names if name[-1] != PRESENT))
 
 
 def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
@@ -182,6 +185,7 @@ class Tables(Table):
             if own[0] >= own[1]:  # a table without rows
                 continue
             table, kinds = self.parts[number]
+            whole = [name for name in names if name not in kinds and _has_record(kinds, name)]
             there = [name for name in names if name in kinds and not _is_empty(kinds[name])]
             read = table.read(there, *own) if there else {}
             count = int(table.starts[own[1]] - table.starts[own[0]])
@@ -189,6 +193,8 @@ class Tables(Table):
                 {
                     name: as_kind(read[name], self.kinds[name])
                     if name in read
+                    else Column(np.ones(count, bool))
+                    if name in whole
                     else no_values(self.kinds[name], count)
                     for name in names
                 }
@@ -212,6 +218,11 @@ class Tables(Table):
         super().close()
         for table, _ in self.parts:
             table.close()
+
+
+def _has_record(kinds: Mapping[Name, Kind], name: Name) -> bool:
+    """Whether a name tells which records of a table are there, which has the records."""
+    return name[-1] == PRESENT and any(own[: len(name) - 1] == name[:-1] for own in kinds)
 
 
 def _is_empty(kind: Kind) -> bool:

@@ -88,8 +88,8 @@ class _Rows(Columns):
     ) -> Sequence[str]:
         """Return some values of what an entry describes, null where they are not present."""
         if entry["kind"] == "record":
-            return self.objects(entry["fields"], start, stop)
-        if entry["kind"] == "ragged":
+            texts: Sequence[str] = self.objects(entry["fields"], start, stop)
+        elif entry["kind"] == "ragged":
             offsets, first = self.lists(entry, start, stop)
             there, present = self.gaps_of_lists(entry, offsets, first, present)
             inner = self._values(entry["values"], first, first + int(offsets[-1]), there)

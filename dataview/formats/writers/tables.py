@@ -169,7 +169,8 @@ class _Columns(Columns):
         pyarrow = _pyarrow()
         if entry["kind"] == "record":
             arrays, fields = self._members(entry["fields"], start, stop)
-            return pyarrow.StructArray.from_arrays(arrays, fields=fields)
+            gaps = None if present is None else pyarrow.array(~present)
+            return pyarrow.StructArray.from_arrays(arrays, fields=fields, mask=gaps)
         if entry["kind"] == "ragged":
             offsets, first = self.lists(entry, start, stop)
             inner, present = self.gaps_of_lists(entry, offsets, first, present)
