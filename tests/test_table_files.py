@@ -396,6 +396,21 @@ def test_records_that_are_missing_in_some_files_are_missing_in_all(target, tmp_p
     assert pa.table(parts).to_pylist() == RECORDS[:3]
 
 
+def test_a_row_of_a_folder_that_was_read_is_not_given_when_its_file_is_another(target, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    for name in "ab":
+        write(pa.table({"x": [1, 2]}), folder / f"{name}{target.suffix}")
+    d = dv.open(folder)
+    assert d.x().tolist() == [1, 2, 1, 2]
+    (folder / f"a{target.suffix}").unlink()
+    write(pa.table({"x": [30, 40, 50]}), folder / f"a{target.suffix}")
+    with pytest.raises(ValueError, match=rf"a\{target.suffix} has changed since it was opened"):
+        d.x[0]()
+    assert d.x[3]() == 2
+
+
 def test_a_fill_leaves_no_mask(target):
     table = pa.Table.from_pylist([{"s": {"a": 1}}, {"s": None}, {"s": {"a": None}}])
     write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather

@@ -966,13 +966,16 @@ def test_a_database_that_is_written_meanwhile_is_told(tmp_path, journal):
     )
     time.sleep(0.15)
     d = dv.open(path)
-    sent = pickle.dumps(d)
-    assert d.a[0]() == 1
+    sent, several = pickle.dumps(d), dv.open([path, path])
+    assert d.a[0]() == 1 and several.a[0]() == 1
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("INSERT INTO x VALUES (3)")
         connection.commit()
         with pytest.raises(ValueError, match=r"a\.db has changed since it was opened"):
             d.a[1]()
+        for view in (d, several):  # of which the row was read before
+            with pytest.raises(ValueError, match=r"a\.db has changed since it was opened"):
+                view.a[0]()
         with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="has changed since"):
             pool.submit(lambda: d.a[1]()).result()
     with pytest.raises(ValueError, match="has changed since its view was pickled"):

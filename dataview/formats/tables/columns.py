@@ -243,6 +243,9 @@ class Table(ABC):
         """How many rows the longest group has."""
         return _longest(self.starts)
 
+    def check(self) -> None:  # noqa: B027, what is kept of most tables stays as it was read
+        """Raise if the file is another by now, of which rows may be kept."""
+
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
         """Note in which order the parts will be read."""
 

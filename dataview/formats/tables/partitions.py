@@ -191,6 +191,10 @@ class FileTable(Table):
         given = self.table, self.own, self.values, self.title, self.keys
         return FileTable, given, {"fills": self.fills}
 
+    def check(self) -> None:
+        """Raise if the file is another by now."""
+        self.table.check()
+
     def kinds(self) -> dict[Name, Kind]:
         """Return what the columns are; one that the file has is not what its path says."""
         taken = {name[0] for name in self.own}

@@ -174,6 +174,14 @@ class Tables(Table):
     def __reduce__(self) -> tuple[Any, ...]:
         return Tables, (self.title, self.parts, self.kinds), {"fills": self.fills}
 
+    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
+        """Return a column of some groups, read or kept, of files that are as they were."""
+        low = bisect.bisect_right(self.groups, first) - 1
+        high = bisect.bisect_left(self.groups, stop)
+        for table, _ in self.parts[low:high]:
+            table.check()
+        return super().column(name, first, stop, names)
+
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups, read from each table that has any of these."""
         found: list[Mapping[Name, Column]] = []

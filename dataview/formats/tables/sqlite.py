@@ -176,6 +176,16 @@ class SqliteTable(Table):
                 else:
                     self.lost[column] = held if isinstance(held, str) else "has an empty name"
 
+    def check(self) -> None:
+        """Raise if another program has written the database since it was opened."""
+        with self.database.reading():
+            pass  # it is checked at the end
+
+    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
+        """Return a column of some groups, read or kept, of a database that is as it was."""
+        self.check()
+        return super().column(name, first, stop, names)
+
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups."""
         with self.database.reading() as connection:
