@@ -411,6 +411,45 @@ def test_a_row_of_a_folder_that_was_read_is_not_given_when_its_file_is_another(t
     assert d.x[3]() == 2
 
 
+@pytest.mark.parametrize("is_of_lists", [False, True])
+def test_decimals_of_several_types_are_one_column_of_a_union(target, tmp_path, is_of_lists):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    texts = {(10, 1): ["1.5", None], (6, 3): ["2.250"], (38, 0): ["7" * 38]}
+    values = []
+    for number, ((digits, scale), own) in enumerate(texts.items()):
+        kind = pa.decimal128(digits, scale)
+        part = [None if text is None else decimal.Decimal(text) for text in own]
+        part = [[value, value] for value in part] if is_of_lists else part
+        column = pa.array(part, pa.list_(kind) if is_of_lists else kind)
+        write(pa.table({"x": column}), folder / f"{number}{target.suffix}")
+        values += part
+    with pytest.raises(ValueError, match="schema='union' gives what they have in common"):
+        dv.open(folder)
+    found = dv.open(folder, schema="union")
+    kind = pa.decimal256(41, 3)
+    assert [*map(list, found.x())] == values if is_of_lists else found.x().tolist() == values
+    assert found.x._meta["decimal"] == str(kind)
+    for table in (pa.table(found), pa.table(dv.View(found))):
+        own = table["x"].type
+        assert (own.value_type if is_of_lists else own) == kind
+        assert table["x"].to_pylist() == values
+    found._save(target)
+    assert pa.table(dv.open(target))["x"].to_pylist() == values
+
+
+def test_decimals_that_no_type_holds_together_are_refused(target, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    for number, kind in enumerate([pa.decimal256(76, 0), pa.decimal256(76, 70)]):
+        column = pa.array([decimal.Decimal(1)], kind)
+        write(pa.table({"x": column}), folder / f"{number}{target.suffix}")
+    with pytest.raises(ValueError, match=r"'x' is decimal256\(76, 70\) in 1.*open them one by one"):
+        dv.open(folder, schema="union")
+
+
 def test_a_fill_leaves_no_mask(target):
     table = pa.Table.from_pylist([{"s": {"a": 1}}, {"s": None}, {"s": {"a": None}}])
     write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather

@@ -18,7 +18,7 @@ import numpy as np
 
 from dataview.formats.contents import ALONE, described, of_its_own
 from dataview.formats.handles import Claim
-from dataview.formats.tables.arrow import Leaf, is_coded
+from dataview.formats.tables.arrow import DECIMAL, Leaf, is_coded
 from dataview.formats.tables.arrow_tables import ArrowTable, check_read_only
 from dataview.formats.tables.arrow_values import labels_in, told_labels
 from dataview.formats.tables.column_nodes import table_node
@@ -158,6 +158,9 @@ class FolderTable(Tables):
             for name, leaf in table.leaves.items():
                 leaves.setdefault(name, leaf)
         metas = {name: dict(leaf.meta) for name, leaf in leaves.items()}
+        for name, meta in metas.items():
+            if DECIMAL in meta:  # that of all files may have more digits
+                meta[DECIMAL] = self.kinds[name].nature
         for name, labels in self.labels.items():
             metas[name]["labels"] = told_labels(leaves[name], labels)
         found = table_node(self, self.kinds, fill, metas, lost)

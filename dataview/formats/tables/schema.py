@@ -12,6 +12,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dataview.errors import hint, shortened
+from dataview.formats.tables.arrow import DECIMAL
+from dataview.formats.tables.arrow_objects import holding, told_decimal
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
 from dataview.plan.gaps import PRESENT
 
@@ -129,10 +131,13 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     other = other._replace(has_missing=both.has_missing, lacks_elements=both.lacks_elements)
     if both == other:
         return both
-    dtype = _common(one.dtype, other.dtype)
-    fits = dtype is not None and both._replace(dtype=dtype) == other._replace(dtype=dtype)
+    dtype, nature = _common(one.dtype, other.dtype), _common_nature(one.nature, other.nature)
+    fits = dtype is not None and nature is not None
+    if fits:
+        both = both._replace(dtype=cast(Any, dtype), nature=str(nature))
+        fits = both == other._replace(dtype=both.dtype, nature=both.nature)
     if fits and schema == "union":
-        return both._replace(dtype=cast(Any, dtype))
+        return both
     remedy = "schema='union' gives what they have in common" if fits else "open them one by one"
     if not fits and table.texts_unite and schema != "union":
         remedy = "schema='union' makes texts of both"
@@ -148,6 +153,23 @@ def _common(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any] | None:
     if not any(one.kind in nature and other.kind in nature for nature in natures):
         return None
     return np.promote_types(one, other) if one.kind != "V" or one == other else None
+
+
+def _common_nature(one: str, other: str) -> str | None:
+    """Return the nature of the values of two columns together, None if they have none.
+
+    >>> _common_nature("decimal128(10, 1)", "decimal128(4, 2)"), _common_nature("string", "binary")
+    ('decimal128(11, 2)', None)
+    """
+    if one == other:
+        return one
+    types = [told_decimal({DECIMAL: nature}) for nature in (one, other)]
+    if None in types:
+        return None
+    try:
+        return str(holding(*types))
+    except ValueError:  # no type has so many digits
+        return None
 
 
 def _words(kind: Kind) -> str:
