@@ -4,6 +4,7 @@ import bz2
 import contextlib
 import gc
 import gzip
+import itertools
 import json
 import lzma
 import os
@@ -1072,3 +1073,26 @@ def test_files_of_one_kind_follow_one_another(tmp_path):
     told = r"'n' is a text in line 1 of 4\.jsonl and an integer in line 1 of 0"
     with pytest.raises(dv.FieldError, match=told):
         d.n  # noqa: B018
+
+
+NESTED = {
+    "empty": [[], []],
+    "of empty": [[[]], []],
+    "full": [[[1], [2, 3]], [[]]],
+    "missing": [None],
+}
+
+
+@pytest.mark.parametrize("schema", ["same", "union"])
+@pytest.mark.parametrize("names", [*itertools.permutations(NESTED, 3)], ids=", ".join)
+def test_lists_that_are_all_empty_in_a_file_are_what_they_are_in_others(tmp_path, names, schema):
+    values, paths = [], []
+    for name in names:
+        rows = [json.dumps({"m": value}) + "\n" for value in NESTED[name]]
+        paths.append(tmp_path / f"{name}.jsonl")
+        paths[-1].write_text("".join(rows))
+        values += NESTED[name]
+    d = dv.open(paths, schema=schema)
+    assert pa.table(d)["m"].to_pylist() == values
+    assert pa.table(d[::-1])["m"].to_pylist() == values[::-1]
+    assert pa.table(d[[3, 1]])["m"].to_pylist() == [values[3], values[1]]

@@ -120,8 +120,8 @@ def _listed(names: Sequence[Name]) -> str:
 def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
     """Return what a column is that two tables have."""
     for empty, full in ((one, other), (other, one)):
-        if empty.nature == NOTHING and empty.depth in (0, full.depth) and not empty.shape:
-            is_of_lists = full.depth > 0 and empty.depth == full.depth  # they may be there, empty
+        if empty.nature == NOTHING and empty.depth <= full.depth and not empty.shape:
+            is_of_lists = empty.depth > 0  # they may be there, empty
             lacks = one.has_missing or other.has_missing or not is_of_lists
             return full._replace(has_missing=lacks)
     both = one._replace(
@@ -263,7 +263,9 @@ def _is_empty(kind: Kind) -> bool:
 def as_kind(column: Column, kind: Kind) -> Column:
     """Return a column with values of a dtype; what is missing stands there as in that one."""
     if isinstance(column.values, Column):
-        return column._replace(values=as_kind(column.values, kind))
+        return column._replace(values=as_kind(column.values, kind._replace(depth=kind.depth - 1)))
+    if kind.depth:  # of lists that are all empty it is not known what they are lists of
+        return no_values(kind, 0)
     if column.values.dtype == kind.dtype:
         return column
     values = np.asarray(column.values).astype(kind.dtype)
