@@ -1210,6 +1210,21 @@ def test_codes_of_some_files_are_values_if_they_are_values_in_others(target):
     assert again.c().tolist() == [1, -1, 0] * 2 and again.c._meta["labels"] == [20, 10]
 
 
+def test_values_that_are_no_labels_of_the_metadata_are_told_with_what_to_do(target):
+    dv.View(c=dv.View(np.array([1, 0]))._with_meta(labels=[10, 20]))._save(target)
+    read = pq.read_table if target.suffix == ".parquet" else pa.feather.read_table
+    write = pq.write_table if target.suffix == ".parquet" else pa.feather.write_feather
+    field = read(target).schema.field("c")
+    values = pa.array([10, 99])
+    if pa.types.is_dictionary(field.type):
+        values = values.dictionary_encode()
+    write(pa.table([values], schema=pa.schema([field])), target)
+    with pytest.raises(ValueError, match=r"labels are others .* anew without the metadata"):
+        dv.open(target).c()
+    write(pa.table([values], schema=pa.schema([field.remove_metadata()])), target)
+    assert (dv.open(target).c == 99)().tolist() == [False, True]
+
+
 @pytest.mark.parametrize("labels", [["a", "a"], ["a", 1], [1.0, np.nan], [2**70, 3], ["a", None]])
 def test_codes_whose_labels_no_dictionary_has_are_saved_as_codes(target, labels):
     dv.View(c=dv.View(np.array([1, -1, 0]))._with_meta(labels=labels))._save(target)

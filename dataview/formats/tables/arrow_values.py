@@ -11,6 +11,7 @@ import numpy as np
 
 from dataview.formats.tables.arrow import (
     CODES,
+    TABLE_META,
     Leaf,
     arrow,
     compute,
@@ -285,7 +286,10 @@ def codes_in(array: Any, labels: Any) -> np.ndarray:
         return codes.astype(CODES)
     known = compute().index_in(own, value_set=labels, skip_nulls=True)
     if known.null_count > own.null_count:
-        raise ValueError("its labels are others than those that the file lists")
+        raise ValueError(
+            "its labels are others than those that the file lists; write it anew without the "
+            f"metadata {TABLE_META.decode()!r} of the column"
+        )
     table = np.append(_as_numpy(known.fill_null(-1)), -1)
     if (codes >= len(own)).any():
         raise ValueError("a code has no label in its dictionary")
