@@ -684,3 +684,98 @@ def test_a_statistic_of_groups_calls_no_function_of_another_field():
     made = dv.View(Labelled(), _length=N)._probe()
     view = dv.zip(a=made.a, y=made.y, never=ROWS._map(unmade, shape=(), dtype=float))
     assert view._group(by="a")._mean().y().size
+
+
+# --- statistics of several fields -----------------------------------------------------------
+
+
+class Noise:
+    """Draws arrays that differ from call to call, of `shape(number)`, and keeps what it drew."""
+
+    def __init__(self, fields, shape=lambda number: (3,)):
+        self.rng = np.random.default_rng(0)
+        self.fields, self.shape = fields, shape
+        self.rows = {}
+        self.calls = 0
+
+    def __call__(self, row):
+        self.calls += 1
+        number = int(row.x())
+        drawn = self.rng.normal(size=self.shape(number))
+        self.rows[number] = drawn
+        return {f"f{place}": drawn + place for place in range(self.fields)}
+
+    def of(self, place):
+        """What was drawn for a field, row by row."""
+        return [self.rows[number] + place for number in sorted(self.rows)]
+
+
+def taken_together(view):
+    """Statistics of each field over all, over rows and of each row, and quantiles."""
+    (found,) = dv.evaluate(
+        {
+            name: (
+                field._mean(),
+                field._std(axis=0),
+                field._max(axis=1),
+                field._median(),
+                (2 * field)._quantile(0.3, axis=0),
+            )
+            for name, field in view._iter_fields()
+        }
+    )
+    return found
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("count", [50, 600])
+@pytest.mark.parametrize("fields", [2, 3, 5])
+def test_statistics_of_several_fields_call_a_function_once(fields, count, declared, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(fields)
+    d = dv.View(x=np.arange(count))
+    names = [f"f{place}" for place in range(fields)]
+    view = d._map(noise, fields=names, shape=(3,), dtype=float) if declared else d._map(noise)
+    view = view if declared else view._probe()
+    noise.calls = 0
+    with sizes.set(part_bytes=2000, quantile_bytes=5000):
+        found = taken_together(view)
+    assert noise.calls == count
+    for place, name in enumerate(names):
+        whole = np.stack(noise.of(place))
+        mean, std, most, median, quantile = found[name]
+        np.testing.assert_allclose(mean, whole.mean(), rtol=1e-13)
+        np.testing.assert_allclose(std, whole.std(axis=0), rtol=1e-13)
+        np.testing.assert_array_equal(most, whole.max(axis=1))
+        np.testing.assert_array_equal(median, np.median(whole))
+        np.testing.assert_allclose(quantile, np.quantile(2 * whole, 0.3, axis=0), rtol=1e-13)
+
+
+def test_a_statistic_is_the_same_beside_others_to_the_last_bit():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(3000, 5)), rng.normal(size=(3000, 2)).astype("f4")
+    d = dv.View(a=a, b=b)._map(
+        lambda row: {"a": row.a(), "b": row.b()},
+        shape={"a": (5,), "b": (2,)},
+        dtype={"a": float, "b": "f4"},
+    )
+
+    def asked():
+        return [d.a._mean(), d.b._sum(axis=0), d.a._std(axis=0), d.b._var(axis=1)]
+
+    with sizes.set(part_bytes=10_000):
+        for together, alone in zip(dv.evaluate(*asked()), asked(), strict=True):
+            np.testing.assert_array_equal(together, alone())
+
+
+def test_statistics_before_a_write_call_a_function_once(monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(3)
+    d = dv.View(x=np.arange(600))
+    view = d._map(noise, fields=["f0", "f1", "f2"], shape=(3,), dtype=float)
+    means = [field._mean() for _, field in view._iter_fields()]
+    d.x[0] = 0
+    assert noise.calls == 600
+    for place, mean in enumerate(means):
+        np.testing.assert_allclose(mean(), np.mean(noise.of(place)), rtol=1e-13)
+    assert noise.calls == 600

@@ -10,6 +10,7 @@ from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.missing import KINDS, OF_SOME
+from dataview.compute.passes import passes_before
 from dataview.compute.photographs import (
     changing,
     changing_arrays,
@@ -39,7 +40,6 @@ from dataview.compute.requests import (
 )
 from dataview.compute.reshaping import read_below
 from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
-from dataview.compute.statistics import passes_before
 from dataview.compute.ways import (
     Cut,
     aliases,

@@ -62,9 +62,9 @@ def quantile_dtype(
     return dtype if dtype.hasobject else np.asarray(found).dtype
 
 
-def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
-    """Return the value of a quantile's node."""
-    options = node.options
+def quantiles_of(node: Reduction, evaluate: Evaluate, data: Node | None = None) -> np.ndarray:
+    """Return the value of a quantile's node; its operand may have been read as `data`."""
+    options, operand = node.options, node.node if data is None else data
     if not size_of(known_shape(node)):
         return np.empty(known_shape(node), known_dtype(node))
     if not size_of(known_shape(node.node)):  # else it is an error when it is built
@@ -74,7 +74,7 @@ def quantiles_of(node: Reduction, evaluate: Evaluate) -> np.ndarray:
     request = _Request(options["q"], options["method"], options["approx"], some, evaluate)
     nbytes = size_of(known_shape(node.node)) * known_dtype(node.node).itemsize
     with at_work("quantiles", nbytes):
-        found = _quantiles(node.node, node.axes, request)
+        found = _quantiles(operand, node.axes, request)
     return found.astype(known_dtype(node)).reshape(known_shape(node))
 
 

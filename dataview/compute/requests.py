@@ -14,8 +14,8 @@ from dataview.compute import executors, rows
 from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
+from dataview.compute.passes import pending
 from dataview.compute.photographs import changing_arrays
-from dataview.compute.statistics import pending
 from dataview.compute.ways import (
     Cut,
     aliases,

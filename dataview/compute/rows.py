@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from dataview.compute.kernel import Runner, run_small, whole_runner
 from dataview.compute.programs import leaves_of
-from dataview.compute.statistics import pending, take
+from dataview.compute.statistics import take_below
 from dataview.compute.ways import aliases, is_divided, memory_of, own_copy
 from dataview.index import (
     LINE,
@@ -491,7 +491,7 @@ def _of_expression(
         if is_divided(len(several) * row, own.dtypes[0]):
             return PLAN
         if untaken:
-            take(pending(own), evaluate)  # all of them together, in one reading
+            take_below(own, evaluate)  # all of them together, in one reading
             untaken.clear()
 
         def leaf_of(leaf: Node) -> np.ndarray:

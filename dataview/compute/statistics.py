@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +19,13 @@ import numpy as np
 from dataview.compute.asked import kind_for, of_array
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
+from dataview.compute.made_rows import (
+    KeptRows,
+    blocks_made,
+    is_made_of_rows,
+)
 from dataview.compute.missing import KINDS, OF_SOME, kind_of
+from dataview.compute.passes import passes, pending
 from dataview.compute.quantiles import quantiles_of
 from dataview.compute.reductions import Kind, State, moved_place
 from dataview.compute.scattered import in_order_of_chunks
@@ -29,24 +35,21 @@ from dataview.compute.ways import (
     parts_of,
     reuses,
     rows_of_request,
-    table_of,
 )
 from dataview.errors import StreamError, warn
-from dataview.index import Index
 from dataview.index.sizes import sizes
 from dataview.plan.build import stored
 from dataview.plan.kinds import (
     Elementwise,
     Reduction,
     Sampled,
-    Select,
     known_dtype,
     known_shape,
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.ragged import Ragged, places_of
-from dataview.plan.walk import below, rebuilt
+from dataview.plan.walk import rebuilt
 from dataview.sources import REUSED, ArraySource, Memo, give_back, made_so_far, making
 
 WINDOW = 64
@@ -62,85 +65,45 @@ lock = threading.Lock()
 """Held while a statistic, or some of its rows, get values."""
 
 
-def pending(*nodes: Node, index: Index | None = None) -> list[Reduction]:
-    """Return the statistics below nodes that have to be taken for them, innermost first.
-
-    For a part of the nodes, those with a value for each row are computed for its rows alone.
-    """
-    if all(node.settled for node in nodes):
-        return []
-    order = below(nodes, _unsettled)
-    found = [part for part in order if isinstance(part, Reduction) and part.taken is None]
-    if not found:
-        for part in order:
-            if isinstance(part, Node):
-                part.settled = True
-    return found if index is None else [part for part in found if 0 in part.axes]
-
-
-def passes_before(node: Node, index: Index | None = None) -> list[list[Reduction]]:
-    """Return the statistics that have to be taken for a node, in groups that one pass computes."""
-    return _of_one_pass(pending(node, index=index))
-
-
-def _unsettled(part: Any) -> list[Any]:
-    """Return what a part is made of; nothing if all statistics below it were taken before."""
-    return [] if isinstance(part, Node) and part.settled else part.made_of()
-
-
 def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute the statistics that have no value yet, those of one operand in one pass."""
     known: dict[Node, Node] = {}
-    groups = _of_one_pass(wanted)
-    table = cache(table_of) if groups[1:] else table_of  # thousands of columns ask for it once each
-    while groups:
-        alike, *groups = groups
-        others = _read_together(alike, groups, table) if groups else []
-        if others:
-            _check_failed(alike, *others)
-            copy_context().run(_take_together, [alike, *others], evaluate)
-            groups = [group for group in groups if group not in others]
-        else:
-            _take_group(alike, known, evaluate)
+    for groups in passes(wanted):
+        _take_groups(groups, known, evaluate)
 
 
-def _read_together(
-    first: list[Reduction], groups: list[list[Reduction]], table: Callable[[Node], Any]
-) -> list[list[Reduction]]:
-    """Return the groups read in one pass with another: over a stream, or a table in like blocks."""
-    node = first[0].node
-    if isinstance(node, Sampled):
-        key = node.pass_key
-        alike = [one for one in groups if key and getattr(one[0].node, "pass_key", None) == key]
-        return [one for one in alike if not pending(one[0].node)]
-    can_be = groups and 0 in first[0].axes and not isinstance(node, Ragged)
-    own = table(node) if can_be else None
-    return [] if own is None else [one for one in groups if _is_of(one, own, node, table)]
-
-
-def _is_of(group: list[Reduction], own: Any, like: Node, table: Callable[[Node], Any]) -> bool:
-    """Whether an operand is read from a table, in the same blocks as another one."""
-    node = group[0].node
-    if isinstance(node, (Sampled, Ragged)) or 0 not in group[0].axes or table(node) is not own:
-        return False
-    return parts_of(node) == parts_of(like) and not pending(node)
+def take_below(node: Node, evaluate: Evaluate) -> None:
+    """Compute the statistics below a node that have no value yet."""
+    take(pending(node), evaluate)
 
 
 def take_each(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
     """Compute statistics as `take` does; each keeps its own error.
 
-    If one of a group fails, each is computed by itself: the others may have a value.
+    If one of a pass fails, each is computed by itself: the others may have a value.
     """
     known: dict[Node, Node] = {}
-    for alike in _of_one_pass(wanted):
+    for groups in passes(wanted):
+        alike = [other for group in groups for other in group]
         try:
-            _take_group(alike, known, evaluate)
+            _take_groups(groups, known, evaluate)
         except Exception as error:
             if len(alike) == 1:
                 alike[0].failed = error
                 continue
             for other in alike:
                 take_each([other], evaluate)
+
+
+def _take_groups(
+    groups: list[list[Reduction]], known: dict[Node, Node], evaluate: Evaluate
+) -> None:
+    """Compute statistics in one pass."""
+    if groups[1:]:
+        _check_failed(*groups)
+        copy_context().run(_take_together, groups, evaluate)
+    else:
+        _take_group(groups[0], known, evaluate)
 
 
 def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evaluate) -> None:
@@ -167,22 +130,6 @@ def _check_failed(*groups: list[Reduction]) -> None:
     for other in itertools.chain(*groups):
         if other.failed is not None:
             raise other.failed
-
-
-def _of_one_pass(wanted: Sequence[Reduction]) -> list[list[Reduction]]:
-    """Return the statistics that have no value yet, in groups that one pass computes."""
-    groups: dict[Any, list[Reduction]] = {}
-    for node in wanted:
-        if node.taken is None:
-            groups.setdefault((_data_of(node.node), node.axes), []).append(node)
-    return list(groups.values())
-
-
-def _data_of(node: Node) -> Any:
-    """Return what is equal for nodes of the same data."""
-    if type(node) is Select:
-        return id(node.node), node.index.shape, node.index.maps
-    return id(node)
 
 
 def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
@@ -215,8 +162,9 @@ def _take_together(
         for alike, node in zip(groups, nodes, strict=True)
         if (own := [other for other in alike if other.kind in KINDS])
     ]
+    kept = _rows_to_keep(groups)
     errors = FloatErrors()
-    values = _values_of(counted, evaluate, errors) if counted else []
+    values = _values_of(counted, evaluate, errors, kept) if counted or kept else []
     for other in itertools.chain(*(one.statistics for one in counted)):
         _warn_of_few(other)
     errors.report()
@@ -225,7 +173,20 @@ def _take_together(
             _set_value(other, value)
     for other in itertools.chain(*groups):
         if other.taken is None:
-            _set_value(other, quantiles_of(other, evaluate))
+            rows = kept.get(other.node)
+            data = None if rows is None else stored(ArraySource(rows.rows), False)
+            _set_value(other, quantiles_of(other, evaluate, data))
+
+
+def _rows_to_keep(groups: list[list[Reduction]]) -> dict[Node, KeptRows]:
+    """Return what keeps the rows of nodes of which quantiles are found, if functions make them."""
+    exact = [
+        other
+        for other in itertools.chain(*groups)
+        if other.kind not in KINDS and not other.options["approx"]
+    ]
+    nodes = dict.fromkeys(other.node for other in exact if is_made_of_rows(other.node))
+    return {node: KeptRows(node) for node in nodes}
 
 
 def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
@@ -277,15 +238,23 @@ class Wanted(NamedTuple):
 
 
 def _values_of(
-    wanted: Sequence[Wanted], evaluate: Evaluate, errors: FloatErrors
+    wanted: Sequence[Wanted],
+    evaluate: Evaluate,
+    errors: FloatErrors,
+    kept: Mapping[Node, KeptRows] = MappingProxyType({}),
 ) -> list[list[np.ndarray]]:
     """Return the values of statistics of data that are read once.
 
-    Several nodes are those of one stream, or of one table and have the same blocks of rows.
+    Several nodes are those of one stream, of one table and have the same blocks of rows, or of rows
+    that functions make, which are `kept` for what takes several passes.
     """
+    if kept or (wanted[1:] and is_made_of_rows(wanted[0].node)):
+        return _of_made_rows(wanted, evaluate, errors, kept)
     statistics, node = wanted[0]
     if isinstance(node, Sampled) and node.pass_key:
-        passed = zip(wanted, _in_one_pass(wanted, errors), strict=True)
+        nodes = [one.node for one in wanted if isinstance(one.node, Sampled)]
+        passing = nodes[0].blocks(nodes, [*map(_samples_at_once, nodes)])
+        passed = zip(wanted, _in_one_pass(wanted, passing, errors), strict=True)
         return [_of_totals(one.statistics, states, errors) for one, states in passed]
     shape = known_shape(node)
     if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
@@ -405,21 +374,54 @@ def _combined(blocks: Iterable[list[States]], errors: FloatErrors) -> list[State
     return totals
 
 
-def _in_one_pass(wanted: Sequence[Wanted], errors: FloatErrors) -> list[States]:
-    """Return the combined parts of statistics over the samples of a stream, as they come."""
-    nodes = [one.node for one in wanted if isinstance(one.node, Sampled)]
+def _in_one_pass(
+    wanted: Sequence[Wanted], passing: Iterable[tuple[int, np.ndarray]], errors: FloatErrors
+) -> list[States]:
+    """Return the combined parts of statistics over the rows of nodes, as their blocks come."""
     totals: list[States] = [{} for _ in wanted]
     starts = [0] * len(wanted)
-    for number, block in nodes[0].blocks(nodes, [*map(_samples_at_once, nodes)]):
+    for number, block in passing:
         statistics, total = wanted[number].statistics, totals[number]
         for part in {_kind_of(other).part: None for other in statistics}:
             with errors.noting_in(_NAMES[part]):
                 state = part(block, statistics[0].axes, starts[number])
                 total[part] = _COMBINE[part](total[part], state) if part in total else state
         starts[number] += len(block)
-    if not all(starts):
+    if not all(totals):
         raise StreamError("the stream is empty: there is no statistic of it")
     return totals
+
+
+def _of_made_rows(
+    wanted: Sequence[Wanted],
+    evaluate: Evaluate,
+    errors: FloatErrors,
+    kept: Mapping[Node, KeptRows],
+) -> list[list[np.ndarray]]:
+    """Return the values of statistics of rows that functions make, each of them once."""
+    over = [one for one in wanted if 0 in one.statistics[0].axes]
+    nodes = [*dict.fromkeys([*(one.node for one in wanted), *kept])]
+    takers = {node: [n for n, one in enumerate(over) if one.node is node] for node in nodes}
+    of_rows = [one for one in wanted if 0 not in one.statistics[0].axes]
+    rows: list[list[list[np.ndarray]]] = [[] for _ in of_rows]
+
+    def passing() -> Iterator[tuple[int, np.ndarray]]:
+        for number, block in blocks_made(nodes, evaluate):
+            node = nodes[number]
+            if node in kept:
+                kept[node].add(block)
+            for one, found in zip(of_rows, rows, strict=True):
+                if one.node is node:
+                    (states,) = _in_one_pass([one], [(0, block)], errors)
+                    found.append(_of_totals(one.statistics, states, errors))
+            yield from ((taker, block) for taker in takers[node])
+
+    totals = zip(over, _in_one_pass(over, passing(), errors), strict=True)
+    values = {id(one): _of_totals(one.statistics, states, errors) for one, states in totals}
+    for one, found in zip(of_rows, rows, strict=True):
+        own = zip(one.statistics, zip(*found, strict=True), strict=True)
+        values[id(one)] = [np.concatenate(parts, dtype=other.dtype) for other, parts in own]
+    return [values[id(one)] for one in wanted]
 
 
 def _samples_at_once(node: Sampled) -> int:
