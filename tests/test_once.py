@@ -12,6 +12,7 @@ import dataview as dv
 from counting import Counting, unmade
 from dataview.compute import ways
 from dataview.index.sizes import sizes
+from dataview.sources import Made
 
 N = 9
 
@@ -779,3 +780,16 @@ def test_statistics_before_a_write_call_a_function_once(monkeypatch):
     for place, mean in enumerate(means):
         np.testing.assert_allclose(mean(), np.mean(noise.of(place)), rtol=1e-13)
     assert noise.calls == 600
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "jsonl", "npz", "h5"])
+def test_fields_of_a_saved_table_agree_however_many_rows_a_group_has(suffix, tmp_path, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    noise = Noise(3, lambda number: ())
+    view = dv.View(x=np.arange(600))._map(noise, fields=["f0", "f1", "f2"], shape=(), dtype=float)
+    view._save(tmp_path / f"all.{suffix}")
+    assert noise.calls == 600
+    found = dv.open(tmp_path / f"all.{suffix}")
+    for place in range(3):
+        np.testing.assert_array_equal(found[f"f{place}"](), noise.of(place))

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate, making_together
+from dataview.compute import (
+    evaluate,
+    have_makers_in_common,
+    makers_of,
+    making_together,
+    rows_of_request,
+)
 from dataview.errors import shortened
 from dataview.formats.field_tree import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
@@ -38,6 +44,8 @@ class Columns:
         self.job, self.tree = job, tree
         self.group_bytes, self.most_rows = group_bytes, most_rows
         self.leaves = {leaf.at: leaf for leaf in job.leaves}
+        self.held: dict[str, np.ndarray] = {}  # rows of the group that functions have made
+        self.first = 0  # of the rows of the group
         self.done: dict[str, int] = {}  # how many values of ragged rows are read, by their place
         _check_table(tree)
         self.fields: Mapping[str, Any] = tree["fields"]
@@ -60,11 +68,35 @@ class Columns:
         step = self._step()
         with making_together(nodes):
             for start in range(0, max(1, self.count), step):
+                stop = min(self.count, start + step)
                 self.job.passes.begin(self.leaves.values())
-                yield start, min(self.count, start + step)
-                made = made_so_far()
-                if made is not None:
-                    made.forget()
+                self.first, self.held = start, self._made(start, stop)
+                yield start, stop
+                _forget_made()
+
+    def _made(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """Return the rows of a group that functions make, each once for all columns.
+
+        They are made in requests, of which a group may take several.
+        """
+        leaves = [
+            leaf
+            for leaf in self.leaves.values()
+            if known_shape(leaf.node)[:1] == (self.count,) and makers_of(leaf.node)
+        ]
+        nodes = [leaf.node for leaf in leaves]
+        if not have_makers_in_common(nodes):
+            return {}
+        step = rows_of_request(nodes)
+        found: dict[str, list[np.ndarray]] = {leaf.at: [] for leaf in leaves}
+        for first in range(start, max(stop, start + 1), step):
+            key = (slice(first, min(stop, first + step)),)
+            for leaf in leaves:
+                found[leaf.at].append(self.job.passes.block(leaf, key))
+            _forget_made()
+        return {
+            leaf.at: np.concatenate(found[leaf.at], dtype=known_dtype(leaf.node)) for leaf in leaves
+        }
 
     def _step(self) -> int:
         """Return how many rows a group has."""
@@ -118,8 +150,16 @@ class Columns:
 
     def block(self, at: str, start: int, stop: int) -> np.ndarray:
         """Return some rows of an array."""
+        if at in self.held:
+            return self.held[at][start - self.first : stop - self.first]
         leaf = self.leaves[at]
         return self.job.passes.block(leaf, (slice(start, stop),) if known_shape(leaf.node) else ())
+
+
+def _forget_made() -> None:
+    made = made_so_far()
+    if made is not None:
+        made.forget()
 
 
 def _check_table(tree: Mapping[str, Any]) -> None:
