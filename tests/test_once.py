@@ -793,3 +793,87 @@ def test_fields_of_a_saved_table_agree_however_many_rows_a_group_has(suffix, tmp
     found = dv.open(tmp_path / f"all.{suffix}")
     for place in range(3):
         np.testing.assert_array_equal(found[f"f{place}"](), noise.of(place))
+
+
+RAGGED = {
+    "asdict": lambda v: v._asdict(),
+    "evaluate": lambda v: dict(zip(v._fields(), dv.evaluate(v.f0, v.f1, v.f2), strict=True)),
+}
+
+
+@pytest.mark.parametrize("shape", [(None,), {"f0": (None,), "f1": (3,), "f2": (None,)}])
+@pytest.mark.parametrize("reading", RAGGED)
+def test_no_number_of_rows_of_any_lengths_calls_more_often(reading, shape, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    noise = Noise(3, lambda number: (3,) if isinstance(shape, dict) else (number % 4,))
+    names = ["f0", "f1", "f2"]
+    view = dv.View(x=np.arange(300))._map(noise, fields=names, shape=shape, dtype=float)
+    found = RAGGED[reading](view)
+    assert noise.calls == 300
+    for place, name in enumerate(names):
+        assert len(found[name]) == 300
+        for row, drawn in zip(found[name], noise.of(place), strict=True):
+            np.testing.assert_array_equal(row, drawn)
+
+
+@pytest.mark.parametrize("before_a_write", [False, True])
+def test_statistics_of_rows_of_any_lengths_call_a_function_once(before_a_write):
+    noise = Noise(3, lambda number: (1 + number % 4,))
+    d = dv.View(x=np.arange(50))
+    view = d._map(noise, fields=["f0", "f1", "f2"], shape=(None,), dtype=float)
+    means = [2 * field._mean() for _, field in view._iter_fields()]
+    most = [field._max(axis=1) for _, field in view._iter_fields()]
+    if before_a_write:
+        d.x[0] = 0
+        assert noise.calls == 50
+    found = dv.evaluate(means, most)
+    assert noise.calls == 50
+    for place in range(3):
+        rows = noise.of(place)
+        np.testing.assert_allclose(found[0][place], 2 * np.concatenate(rows).mean(), rtol=1e-13)
+        np.testing.assert_array_equal(found[1][place], [row.max() for row in rows])
+
+
+TRUTHS = {
+    "one array": lambda v: bool(v.f0 == v.f0),
+    "an expression": lambda v: bool(2 * v.f0 == v.f0 + v.f0),
+    "a record": lambda v: bool(v == v),
+}
+
+
+@pytest.mark.parametrize(
+    ("truth", "length"),
+    [
+        ("one array", 3),
+        ("one array", None),
+        ("an expression", 3),
+        ("a record", 3),
+        ("a record", None),
+    ],
+)
+def test_the_truth_of_an_equality_calls_a_function_once(truth, length, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(2, lambda number: (3,) if length else (number % 4,))
+    view = dv.View(x=np.arange(300))._map(noise, fields=["f0", "f1"], shape=(length,), dtype=float)
+    assert TRUTHS[truth](view)
+    assert noise.calls == 300
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda v: v.f0[:, 0] > v.f1._mean(axis=1) - 1,
+        lambda v: (v.f0 - v.f0._mean(axis=1, keepdims=True))[:, 0] > 0,
+        lambda v: v.f0._max(axis=1) > v.f1._min(axis=1),
+        lambda v: v.f0._max(axis=1) > v.f1._mean(),
+    ],
+)
+def test_a_mask_with_a_statistic_of_rows_calls_a_function_once(mask, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(2)
+    d = dv.View(x=np.arange(300))
+    kept = d[mask(d._map(noise, fields=["f0", "f1"], shape=(3,), dtype=float))]
+    assert noise.calls == 300
+    expected = mask(dv.View(f0=np.stack(noise.of(0)), f1=np.stack(noise.of(1))))()
+    np.testing.assert_array_equal(kept.x(), np.flatnonzero(expected))

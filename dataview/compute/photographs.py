@@ -114,9 +114,9 @@ def waiting_at(changes: Iterable[Place | LatePlace]) -> list[Any]:
 def _take(found: Sequence[Any]) -> None:
     statistics = [part for part in found if isinstance(part, Reduction)]
     take_each(pending(*statistics), evaluate)
-    for part in found:
-        if not isinstance(part, Reduction):
-            part.take()
+    others = [part for part in found if not isinstance(part, Reduction)]
+    for part in others:
+        part.take(others)
 
 
 # --- how what waits is filed -------------------------------------------------------------------

@@ -23,10 +23,12 @@ from dataview.compute.ways import (
     cuts_of_request,
     grid_of_rows,
     have_makers_in_common,
+    in_requests,
     is_divided,
     makers_of,
     making_together,
     row_cuts,
+    rows_shape,
 )
 from dataview.index import Constant, Index, compose, identity, parse, rows_index
 from dataview.index.flat import is_of_arrays
@@ -47,7 +49,7 @@ from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import take_tables
 from dataview.plan.ragged import Ragged
-from dataview.sources import ArraySource, Memo, made_once
+from dataview.sources import ArraySource, Memo, made_once, made_so_far
 
 rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate)
 fields_at = functools.partial(rows.fields_at, evaluate)
@@ -67,6 +69,14 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     else:
         found = _evaluate_all(nodes, memo)
     return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
+
+
+def evaluate_view(node: Node) -> np.ndarray:
+    """Return the data of a view; in expressions, statistics of rows are of those that are read."""
+    found = pending(node) if isinstance(node, Elementwise) and not node.settled else []
+    if found and all(0 not in part.axes for part in found):
+        return evaluate_at_once(node)
+    return evaluate(node)  # other statistics take a pass, which those of rows join
 
 
 def evaluate_at_once(node: Node) -> np.ndarray:
@@ -109,11 +119,16 @@ def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
         if cut is None:
             return {}
         memo: Memo = {"roots": tuple(nodes)}
-        take_once(nodes, cut.within(known_shape(nodes[0])), memo)
-        found = found or {node: np.empty(known_shape(node), node.dtype) for node in nodes}
+        found = found or {node: _room_for(node) for node in nodes}
+        take_once(nodes, cut.within(found[nodes[0]].shape), memo)
         for node, out in found.items():
-            cut.of(out)[...] = evaluate(node, cut.within(known_shape(node)), memo)
+            cut.of(out)[...] = evaluate(node, cut.within(out.shape), memo)
     return found
+
+
+def _room_for(node: Node) -> np.ndarray:
+    """Return an array for the data of a node; rows that differ in length are arrays in it."""
+    return np.empty(rows_shape(node) or (), object if node.shape is None else node.dtype)
 
 
 def in_own_arrays(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:
@@ -264,13 +279,26 @@ def is_equal(left: Argument, right: Argument) -> bool:
         return False
     if left.dtype is None or right.dtype is None:
         return bool(np.all(operator.eq(evaluate(left), evaluate(right))))
-    if not _are_comparable(left, right):
-        return False
-    wider = max((left, right), key=lambda node: known_dtype(node).itemsize)
-    return all(
-        bool(np.all(np.asarray(operator.eq(evaluate(left, index), evaluate(right, index)))))
-        for index in blocks_in_any_order(wider)
-    )
+    return _are_comparable(left, right) and _equal_rows(left, right)
+
+
+def _equal_rows(left: Node, right: Node) -> bool:
+    """Whether two arrays have equal data; what one function makes for both is made once."""
+
+    def same(index: Index | None, memo: Memo | None = None) -> bool:
+        found = operator.eq(evaluate(left, index, memo), evaluate(right, index, memo))
+        return bool(np.all(np.asarray(found)))
+
+    nodes = [left, right]
+    if not have_makers_in_common(nodes):
+        wider = max(nodes, key=lambda node: known_dtype(node).itemsize)
+        return all(map(same, blocks_in_any_order(wider)))
+    with made_once():
+        for cut in cuts_of_request(nodes):
+            index = None if cut is None else cut.within(known_shape(left))
+            if not same(index, {"roots": (left, right)}):
+                return False
+    return True
 
 
 def _are_comparable(left: Node, right: Node) -> bool:
@@ -286,10 +314,13 @@ def _equal_samples(left: Node, right: Node) -> bool:
     """Whether samples are equal, of which at least one side is made one by one."""
     if any(isinstance(side, Sampled) and side.count is None for side in (left, right)):
         return _equal_arrays(evaluate(left), evaluate(right))
-    return left.count == right.count and all(
-        is_equal(_sample_of(left, number), _sample_of(right, number))
-        for number in range(left.count or 0)
-    )
+
+    def same(number: int) -> bool:
+        return is_equal(_sample_of(left, number), _sample_of(right, number))
+
+    # Within a request, such as for other fields of these samples, they are made once anyway.
+    each = in_requests([left, right], same) if made_so_far() is None else same
+    return left.count == right.count and all(map(each, range(left.count or 0)))
 
 
 def _sample_of(node: Node, number: int) -> Node:
@@ -333,7 +364,7 @@ def _equal_records(left: Node, right: Node) -> bool:
 
 
 def _in_cut(node: Node, cut: Cut | None) -> Node:
-    return node if cut is None else select(node, cut.within(known_shape(node)))
+    return node if cut is None else select(node, cut.within(rows_shape(node) or ()))
 
 
 def without_mask(node: Node, dtype: DType, advice: str) -> Node:

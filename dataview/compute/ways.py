@@ -32,13 +32,14 @@ from dataview.plan.kinds import (
     Driven,
     Elementwise,
     MatMul,
+    Sampled,
     Select,
     Stored,
     known_dtype,
     known_shape,
     size_of,
 )
-from dataview.plan.node import Node, Part
+from dataview.plan.node import Node, Part, Shape
 from dataview.plan.places import place_of
 from dataview.plan.walk import below
 from dataview.sources import (
@@ -207,6 +208,10 @@ REQUEST_BYTES = 1 << 26
 """Of what functions have made, about so much is remembered until all nodes have been computed."""
 
 
+UNKNOWN_BYTES = 1 << 12
+"""What a row of unknown length is taken for."""
+
+
 def making_together(nodes: Collection[Node]) -> AbstractContextManager[None]:
     """Return the context in which several nodes are evaluated as one request.
 
@@ -264,7 +269,7 @@ def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:
     What functions have made for a block is remembered until all nodes have been computed.
     """
     made = made_so_far()
-    counts = {node.shape[0] if node.shape and node.dtype is not None else None for node in nodes}
+    counts = {shape[0] if (shape := rows_shape(node)) else None for node in nodes}
     count = counts.pop() if len(counts) == 1 else None
     if made is None or count is None:
         yield None
@@ -278,9 +283,21 @@ def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:
         made.forget()
 
 
+def rows_shape(node: Node) -> Shape | None:
+    """Return the shape of the data of rows: those that differ in length make an array of arrays.
+
+    It is None if too little is known of the rows, or the data are no rows.
+    """
+    if isinstance(node, Sampled) and node.is_of_arrays and node.count is not None:
+        return (node.count,)
+    return None if node.dtype is None else node.shape
+
+
 def rows_of_request(nodes: Collection[Node]) -> int:
     """Return for how many rows what functions have made is remembered."""
-    row = sum(size_of(known_shape(node)[1:]) * known_dtype(node).itemsize for node in nodes)
+    known = [node for node in nodes if node.shape is not None]
+    row = sum(size_of(known_shape(node)[1:]) * known_dtype(node).itemsize for node in known)
+    row += UNKNOWN_BYTES * (len(nodes) - len(known))
     for part in below(nodes):
         row += part.source.root.sample_bytes if isinstance(part, Stored) else part.sample_bytes
     return min(AT_ONCE, max(LEAST_ROWS, REQUEST_BYTES // max(1, row)))

@@ -37,6 +37,9 @@ RowReader: TypeAlias = "Callable[[Any], Any]"
 """A function of rows."""
 
 
+_UNREAD = "the shape is unknown until a sample has been read; write d = d._probe() to read one"
+
+
 class Sampled(Node):
     """Samples that are made or arrive one by one; their kinds are in the wings above.
 
@@ -48,6 +51,9 @@ class Sampled(Node):
 
     is_sized: ClassVar[bool] = False
     """Whether the data are there, so that their size is known though they have no one shape."""
+
+    is_of_arrays: ClassVar[bool] = False
+    """Whether the data of rows are an array of arrays, since these differ in length."""
 
     def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
         super().__init__(None, None, fields)
@@ -92,9 +98,7 @@ class Sampled(Node):
 
     def shapeless(self) -> Exception:
         """Return the error for a question that needs the shape, where there is none."""
-        return UndeclaredError(
-            "the shape is unknown until a sample has been read; write d = d._probe() to read one"
-        )
+        return UndeclaredError(_UNREAD)
 
     def flat(self) -> Node:
         """Return all elements one after the other, if they are there."""
@@ -534,9 +538,7 @@ def known_shape(node: Node) -> Shape:
         raise UndeclaredError(f"a length of {shape} is unknown until data is given: {how}")
     if isinstance(node, Sampled):
         raise node.shapeless()
-    raise UndeclaredError(
-        "the shape is unknown until a sample has been read; write d = d._probe() to read one"
-    )
+    raise UndeclaredError(_UNREAD)
 
 
 def shape_for_rows(node: Node) -> Shape | None:

@@ -6,9 +6,10 @@ what they depend on; `compute` knows how.  Data whose length is found so are `La
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -88,8 +89,13 @@ class Photograph(Part):
         kind: Any = type(self)
         return _unpickled, (kind, {slot: getattr(self, slot) for slot in slots_of(kind)})
 
-    def take(self) -> None:
+    def prepare(self, others: Iterable[Photograph]) -> None:
+        """Read what this and some of the others have in common once, before they are taken."""
+
+    def take(self, others: Iterable[Photograph] = ()) -> None:
         """Find it before the data change; an error is raised where it is used."""
+        with contextlib.suppress(Exception):  # it may be an error of another one
+            self.prepare(others)
         try:
             self.array()
         except Exception as error:
@@ -166,13 +172,20 @@ class PhotographSource(Source):
 
 def take_tables(nodes: Iterable[Node]) -> None:
     """Take what several nodes are columns of: together, and not one column after the other."""
-    seen = set[Photograph]()
+    seen = dict[Photograph, None]()
     for node in nodes:
         source = getattr(getattr(node, "node", node), "source", None)  # of rows of a column, too
         if isinstance(source, PhotographSource):
             if source.photograph in seen:
                 source.photograph.array()
-            seen.add(source.photograph)
+            seen[source.photograph] = None
+    prepare(seen)
+
+
+def prepare(photographs: Collection[Photograph]) -> None:
+    """Read what photographs that are about to be taken have in common once."""
+    for photograph in photographs if len(photographs) > 1 else ():
+        photograph.prepare(photographs)
 
 
 class Late(Node):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from dataview.compute import evaluate, reduction
+from dataview.compute import evaluate, have_makers_in_common, reduction
 from dataview.index.flat import layout_of, shaped
-from dataview.plan.build import record, stored
+from dataview.plan.build import field, record, stored
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Record,
@@ -67,6 +67,27 @@ class Asked(Photograph):
         """Make the samples, unless this was done for what was asked before, and take it."""
         samples = self.samples or OnePass(node)
         return np.array(evaluate(self.build(samples.collected())))
+
+    def prepare(self, others: Iterable[Photograph]) -> None:
+        """Make the samples once for this and for statistics of other fields of the same samples."""
+        passes = [one for other in (self, *others) if (one := self._pass_with(other)) is not None]
+        passes = list(dict.fromkeys(passes))
+        if len(passes) < 2:
+            return
+        rows = with_lengths(record({str(n): one.node for n, one in enumerate(passes)}, 1))
+        for number, one in enumerate(passes):
+            one.rows = field(rows, str(number))
+
+    def _pass_with(self, other: Photograph) -> OnePass | None:
+        """Return the pass of a statistic of samples that are made together with these."""
+        own, found = self.samples, other.samples if isinstance(other, Asked) else None
+        if own is None or found is None or own.rows is not None or found.rows is not None:
+            return None
+        nodes = [own.node, found.node]
+        if not all(isinstance(node, RaggedSamples) for node in nodes):
+            return None
+        is_one = own.node.count == found.node.count and have_makers_in_common(nodes)
+        return found if is_one else None
 
     def keep(self, found: np.ndarray) -> None:
         """Keep the statistic, and let go of the samples."""

@@ -205,6 +205,7 @@ class RaggedSamples(NumberedSamples):
     """
 
     __slots__ = ("like", "next_pass", "path")
+    is_of_arrays = True
 
     def __init__(self, node: NumberedSamples, path: tuple[str, ...], like: AnyLength) -> None:
         super().__init__(node.function, node.total, identity((node.total,)), node.to_node)

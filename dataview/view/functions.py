@@ -18,6 +18,7 @@ from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.gaps import masked_alike
 from dataview.plan.node import Node
+from dataview.plan.photographs import photographs_in, prepare
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.arguments import advice
@@ -185,6 +186,7 @@ def evaluate(*views: Any) -> Any:
     """
     nodes: list[Node] = []
     _each(views, lambda leaf: nodes.append(_node_to_evaluate(leaf)))
+    prepare(photographs_in(*nodes))
     found = iter(evaluate_all(nodes))
     return _each(views, lambda view: next(found)[()])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataview import show
-from dataview.compute import evaluate, is_equal
+from dataview.compute import evaluate, evaluate_view, is_equal
 from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
 from dataview.index.shape_texts import shape_text
@@ -192,7 +192,7 @@ def _as_key(node: Node) -> np.ndarray:
             "mask._any(axis=1) are the rows that have one, as in d[(d.x > 1)._any(axis=1)]"
         )
     found = mask_of(node)
-    return np.asarray(evaluate(node)) if found is None else found
+    return np.asarray(evaluate_view(node)) if found is None else found
 
 
 class RowsShape(tuple[Any, ...]):

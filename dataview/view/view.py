@@ -17,8 +17,8 @@ from dataview import samples, show, spaces
 from dataview.compute import (
     as_tuples,
     by_name,
-    evaluate,
     evaluate_into,
+    evaluate_view,
     fields_at,
     lend_part,
     own_copy,
@@ -128,7 +128,7 @@ class View(
                 memory = node.lent
                 if isinstance(memory, ndarray) and not isinstance(rows, ndarray):
                     return memory[row_key(rows)]  # what `rows_of` would return, without the call
-                return evaluate(node_of(self))[()] if rows is None else rows_of(node, rows)
+                return evaluate_view(node_of(self))[()] if rows is None else rows_of(node, rows)
             if out is None and copy and rows is not None:
                 found = rows_of(node, rows)
                 return found if isinstance(rows, ndarray) else own_copy(found)
