@@ -410,3 +410,22 @@ def test_lists_that_are_missing_in_lists_are_filled_up():
     batch = next(d._loader(3, transform=lambda row: {"g": row.g}, pad=-1))
     filled = [[[1, -1], [-1, -1]], [[2, -1], [-1, -1]], [[3, -1], [4, 5]]]
     assert batch.g().tolist() == filled
+
+
+WITH_GAPS = {
+    "some missing": [[1, None, 3], [4], None, [5, 6]],
+    "of one length": [[1, None, 3], [4, 5, 6], [7, 8, None], [5, 6, 7]],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"pad": "ragged"}])
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("lists", WITH_GAPS.values(), ids=WITH_GAPS)
+def test_lists_of_a_function_keep_their_gaps_in_a_batch(lists, probed, options):
+    d = dv.View(pa.table({"g": pa.array(lists), "x": [0, 1, 2, 3]}))._map(lambda s: {"g": s.g})
+    if not probed and not options:
+        options = {"pad": "ragged"}
+    batches = (d._probe() if probed else d)._loader(2, **options)
+    found = [row for batch in batches for row in pa.table(batch).to_pylist()]
+    # A function that returns a list alone says of a missing one no more than that it is empty.
+    assert [row["g"] for row in found] == [own or [] for own in lists]

@@ -129,6 +129,8 @@ def as_parts(
             name: converted(field(part, name)) for name in part.fields if name not in masks.values()
         }
         for name, mask in masks.items():
+            if isinstance(field(part, mask), Ragged):
+                continue  # of the values in lists, which tell of these themselves
             present = convert(field(part, mask), memo)
             found[name] = Gapped(found[name], _lists_there(field(part, name), present))
         return found

@@ -30,7 +30,7 @@ from dataview.plan.gaps import (
     present_or_all,
     with_mask,
 )
-from dataview.plan.kinds import Record, known_shape, members
+from dataview.plan.kinds import Record, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
@@ -430,7 +430,9 @@ def _with_gaps(rows: Ragged, samples: list[Any]) -> Ragged:
     if isinstance(rows.values, Ragged) or not any(isinstance(one, Node) for one in samples):
         return rows
     there = [
-        np.ones(np.size(one), bool) if own is None else own.ravel()
+        np.ones(size_of(known_shape(one) if isinstance(one, Node) else np.shape(one)), bool)
+        if own is None
+        else own.ravel()
         for one, own in zip(samples, map(_there, samples), strict=True)
     ]
     mask = stored(ArraySource(np.concatenate(there).reshape(known_shape(rows.values))), False)
