@@ -529,3 +529,17 @@ def test_what_is_no_data_in_a_sample_is_told_with_its_place(bad, sample_of, told
     for data in (dv.View(lambda: iter(samples)), dv.View(iter(samples))):
         with pytest.raises(TypeError, match=f"^sample 2: {told}a view is made of .*; "):
             read(data)
+
+
+@pytest.mark.parametrize("probed", [True, False])
+def test_a_record_is_not_written_from_a_stream_and_the_remedy_is_told(probed):
+    samples = [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]
+    stream = dv.View(lambda: iter(samples))
+    stream = stream._probe() if probed else stream
+    d = dv.View(rec={"a": np.zeros(2), "b": np.zeros(2)}, y=np.zeros(2))
+    for write in (d.rec._write, lambda value: d.rec.__setitem__(slice(None), value)):
+        with pytest.raises(TypeError, match=r"samples\[:n\]\._freeze\(\) reads the first n"):
+            write(stream)
+        assert not d.rec.a().any()
+    d.rec[:] = stream[:2]._freeze()
+    assert [row._asdict() for row in d.rec] == samples

@@ -141,6 +141,11 @@ def _parts_of(value: Any, names: tuple[str, ...], columns: DType | None) -> Mapp
         given = dict(zip(names, value, strict=True))
     elif columns is not None:
         given = dict.fromkeys(names, value)
+    elif isinstance(value, Sampled):
+        raise TypeError(
+            "the fields of a record are written from samples that have been read, and these come "
+            "one by one; samples[:n]._freeze() reads the first n of them"
+        )
     else:
         raise TypeError(
             "a record is written from a mapping, a tuple in field order, a structured array or a "
