@@ -429,3 +429,23 @@ def test_lists_of_a_function_keep_their_gaps_in_a_batch(lists, probed, options):
     found = [row for batch in batches for row in pa.table(batch).to_pylist()]
     # A function that returns a list alone says of a missing one no more than that it is empty.
     assert [row["g"] for row in found] == [own or [] for own in lists]
+
+
+@pytest.mark.parametrize("lists", WITH_GAPS.values(), ids=WITH_GAPS)
+def test_lists_of_a_transform_are_handed_over_with_their_gaps(lists):
+    d = dv.View(pa.table({"g": pa.array(lists), "x": [0, 1, 2, 3]}))
+    batches = d._loader(2, transform=lambda s: {"g": s.g})
+    found = [row for batch in batches for row in pa.table(batch).to_pylist()]
+    # A function that returns a list alone says of a missing one no more than that it is empty.
+    assert found == [{"g": own or []} for own in lists]
+
+
+@pytest.mark.clients
+def test_arrays_of_a_transform_are_handed_over_with_their_gaps_to_pandas():
+    lists = WITH_GAPS["of one length"]
+    d = dv.View(pa.table({"g": pa.array(lists)}))
+    (batch,) = d._loader(4, transform=lambda s: {"g": s.g})
+    found = batch._to_pandas()
+    assert found.notna().to_numpy().tolist() == [[v is not None for v in row] for row in lists]
+    filled = [[-1 if value is None else value for value in row] for row in lists]
+    assert found.fillna(-1).to_numpy().tolist() == filled

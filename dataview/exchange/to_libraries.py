@@ -20,7 +20,7 @@ from dataview.exchange.pickling import packed_in_order
 from dataview.index.flat import as_objects
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import masks_in, present_in
+from dataview.plan.gaps import least_present, masks_in, present_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -133,11 +133,21 @@ def as_parts(
                 continue  # of the values in lists, which tell of these themselves
             present = convert(field(part, mask), memo)
             found[name] = Gapped(found[name], _lists_there(field(part, name), present))
+        for name in found.keys() - masks.keys() if masks_of is not None else ():
+            if (present := _mask_untold(field(part, name))) is not None:
+                found[name] = Gapped(found[name], convert(present, memo))
         return found
 
     memo: Memo = {"roots": tuple(leaves)}
     with making_together(leaves):
         return converted(node)
+
+
+def _mask_untold(column: Node) -> Node | None:
+    """Return the mask of an array that knows its gaps, though no field beside it tells them."""
+    if not column.has_gaps or isinstance(column, (Record, Sampled)):
+        return None
+    return least_present(column, 1)
 
 
 def _lists_there(column: Node, present: np.ndarray) -> np.ndarray:
