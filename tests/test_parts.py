@@ -606,6 +606,181 @@ def test_batches_of_several_parts_load_each_part_once_an_epoch(
         assert_same(rows[rows[:, 0].argsort()], own.reshape(-1, 64))
 
 
+FIELDS = ["a", "b", "c"]
+
+
+def put_fields(folder, kind, parts=12, rows=50, width=32):
+    """Write three fields in parts, and return the rows of each; those of some differ in length."""
+    folder.mkdir()
+    whole = np.arange(parts * rows * width * 1.0).reshape(-1, width)
+    rows_of_fields = {name: [*(whole + n)] for n, name in enumerate(FIELDS)}
+    for name in {"ragged": "abc", "mixed": "b", "lines": "ac"}.get(kind, ""):
+        lengths = itertools.cycle([3, 0, 32, 7, 1])
+        rows_of_fields[name] = [row[: next(lengths)] for row in rows_of_fields[name]]
+    for number in range(parts):
+        own = slice(number * rows, (number + 1) * rows)
+        put_part(folder / f"p{number}", kind, {n: row[own] for n, row in rows_of_fields.items()})
+    return rows_of_fields
+
+
+def put_part(path, kind, columns):
+    if kind == "npz":
+        np.savez(path, **{name: np.array(rows) for name, rows in columns.items()})
+    elif kind == "folders":
+        dv.View({name: np.array(rows) for name, rows in columns.items()})._save(path, "folder")
+    elif kind == "lines":
+        lines = zip(*[map(np.ndarray.tolist, rows) for rows in columns.values()], strict=True)
+        text = "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in lines)
+        path.with_suffix(".jsonl").write_text(text)
+    else:
+        are_lists = {"ragged": "abc", "mixed": "b"}.get(kind, "")
+        lengths = {
+            name: -1 if name in are_lists else len(rows[0]) for name, rows in columns.items()
+        }
+        types = {name: pa.list_(pa.float64(), length) for name, length in lengths.items()}
+        made = {name: pa.array(rows, types[name]) for name, rows in columns.items()}
+        if kind == "nested":
+            inner = pa.StructArray.from_arrays([made.pop("b"), made.pop("c")], names=["b", "c"])
+            made["inner"] = inner
+        pq.write_table(pa.table(made), path.with_suffix(".parquet"))
+
+
+def open_fields(folder, kind, **options):
+    how = {"layout": "parts", **options}
+    if kind == "folders":
+        return dv.open(sorted(folder.iterdir(), key=lambda one: int(one.name[1:])), **how)
+    return dv.open(folder, **how, **({"manifest": True} if kind == "lines" else {}))
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """How often each part is read."""
+    found, before = Counter(), loaded.PartFile.read
+
+    def read(part, names, first, stop):
+        found[part.title] += 1
+        time.sleep(0.001)
+        return before(part, names, first, stop)
+
+    monkeypatch.setattr(loaded.PartFile, "read", read)
+    return found
+
+
+def told(data):
+    """Return the rows of each field of a batch, those of fields inside others, too."""
+    data = data if isinstance(data, dict) else data._asdict()
+    data = {**data, **data.get("inner", {})}
+    return {name: [*map(np.ndarray.tolist, data[name])] for name in FIELDS}
+
+
+def in_batches(d, **options):
+    return map(told, d._loader(64, **options))
+
+
+WAYS_OF_ALL = {
+    "in order": in_batches,
+    "part by part": partial(in_batches, sampler="part-permutation-permutation", seed=1),
+    "padded": lambda d: in_batches(d, pad=dict.fromkeys(FIELDS, -1.0), seed=1),
+    "transformed": lambda d: in_batches(d, transform=lambda row: row, pad="ragged"),
+    "minibatches": lambda d: map(told, d._minibatches(64)),
+    "even minibatches": lambda d: map(told, d._minibatches(60)),
+    "at once": lambda d: [told(d)],
+    "evaluated": lambda d: [told(dict(zip(FIELDS, dv.evaluate(*fields_of(d)), strict=True)))],
+}
+
+
+def fields_of(d):
+    return [d.inner._field(name) if name not in d._fields() else d._field(name) for name in FIELDS]
+
+
+KINDS_OF_FIELDS = ["npz", "folders", "parquet", "nested", "ragged", "mixed", "lines"]
+
+
+@pytest.mark.parametrize("way", WAYS_OF_ALL)
+@pytest.mark.parametrize("kind", KINDS_OF_FIELDS)
+def test_all_fields_of_a_part_are_read_while_it_is_there(kind, way, tmp_path, reads):
+    rows = put_fields(tmp_path / "x", kind)
+    size = 50 * 3 * 32 * 8  # of the parts of which all rows have one length
+    d = open_fields(tmp_path / "x", kind, parts_in_memory=int(2.2 * size))
+    assert settled()
+    reads.clear()
+    if way == "padded":
+        d = d if kind != "nested" else dv.View(dict(zip(FIELDS, fields_of(d), strict=True)))
+    batches = list(WAYS_OF_ALL[way](d))
+    assert settled()
+    assert reads == dict.fromkeys(reads, 1)
+    assert len(reads) == 12
+    found = {name: [row for batch in batches for row in batch[name]] for name in FIELDS}
+    firsts = [int(row[0]) // 32 for row in found["a"] if row] if way == "part by part" else []
+    for name, own in found.items():
+        expected = [row.tolist() for row in rows[name]]
+        if way == "padded":
+            pairs = zip(own, expected, strict=True)
+            assert all(row == [*like, *[-1.0] * (len(row) - len(like))] for row, like in pairs)
+        elif firsts:
+            assert sorted(own) == sorted(expected)
+        else:
+            assert own == expected
+    if firsts and kind in ("npz", "folders", "parquet", "nested"):
+        for n, name in enumerate(FIELDS):
+            assert found[name] == [(rows["a"][row] + n).tolist() for row in firsts]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FIELDS)
+def test_rows_of_many_parts_load_each_once_a_batch(kind, tmp_path, reads):
+    rows = put_fields(tmp_path / "x", kind)
+    d = open_fields(tmp_path / "x", kind, parts_in_memory=int(2.2 * 50 * 3 * 32 * 8))
+    order = np.random.default_rng(1).permutation(600)
+    for chosen, options in ((d, {"sampler": order.tolist()}), (d[order], {})):
+        reads.clear()
+        for number, batch in enumerate(in_batches(chosen, **options)):
+            own = order[64 * number :][:64]
+            for name in FIELDS:
+                assert batch[name] == [rows[name][row].tolist() for row in own]
+        assert settled()
+        assert sum(reads.values()) <= 12 * 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [*[(kind, {}) for kind in KINDS_OF_FIELDS], ("mixed", {"kind": "process"})],
+)
+def test_workers_read_all_fields_of_a_part_together(kind, how, tmp_path):
+    rows = put_fields(tmp_path / "x", kind)
+    d = open_fields(tmp_path / "x", kind, parts_in_memory=int(2.2 * 50 * 3 * 32 * 8))
+    with d._loader(64, sampler="permutation", seed=3, workers=2, **how) as loader:
+        found = [*map(told, loader)]
+    for name in FIELDS:
+        own = [row for batch in found for row in batch[name]]
+        assert sorted(own) == sorted(row.tolist() for row in rows[name])
+
+
+def test_batches_of_several_parts_keep_gaps_and_masks(tmp_path, reads):
+    rows = [{"n": n if n % 3 else None, "t": [n] * (n % 4) if n % 5 else None} for n in range(60)]
+    for number in range(6):
+        own = pa.Table.from_pylist(rows[10 * number : 10 * number + 10])
+        pq.write_table(own, tmp_path / f"p{number}.parquet")
+    d = dv.open(tmp_path, layout="parts", parts_in_memory=1)
+    order = np.random.default_rng(2).permutation(60)
+    batches = list(d._loader(16, sampler=order.tolist()))
+    found = [row for batch in batches for row in pa.table(batch).to_pylist()]
+    assert found == [rows[row] for row in order]
+    assert sum(reads.values()) <= 6 * 4
+
+
+@pytest.mark.parametrize("kind", ["ragged", "mixed", "lines"])
+def test_ragged_fields_are_saved_part_by_part(kind, tmp_path, reads):
+    rows = put_fields(tmp_path / "x", kind)
+    d = open_fields(tmp_path / "x", kind, parts_in_memory=int(2.2 * 50 * 3 * 32 * 8))
+    reads.clear()
+    d._save(tmp_path / "saved", "folder", rows_per_part=70)
+    assert settled()
+    assert sum(reads.values()) <= 2 * 12  # all lengths are read first
+    saved = dv.open(tmp_path / "saved")
+    for name in FIELDS:
+        assert [row.tolist() for row in saved._field(name)()] == [r.tolist() for r in rows[name]]
+
+
 def test_fields_of_a_part_are_read_in_one_opening(tmp_path, openings):
     d = dv.open(by_saving(".npz")(tmp_path / "x"), layout="parts")
     openings.counts()

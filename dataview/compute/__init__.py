@@ -41,6 +41,7 @@ from dataview.compute.requests import (
 )
 from dataview.compute.reshaping import read_below
 from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
+from dataview.compute.turns import Turns, turns_of
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -66,8 +67,8 @@ from dataview.plan.places import LatePlace, Place, Targets, into_places, operand
 
 __all__ = [
     "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Cut", "FloatErrors", "Kept", "Kind",
-    "LatePlace", "Place", "Program", "Targets", "aliases", "as_tuples", "by_name", "changing",
-    "changing_arrays", "chosen_engines", "chunk_shape_of", "compiled", "copied_rows",
+    "LatePlace", "Place", "Program", "Targets", "Turns", "aliases", "as_tuples", "by_name",
+    "changing", "changing_arrays", "chosen_engines", "chunk_shape_of", "compiled", "copied_rows",
     "cuts_along", "cuts_of_grid", "cuts_of_product", "engine", "evaluate", "evaluate_all",
     "evaluate_at_once",
     "evaluate_into", "evaluate_view", "executor", "fields_at", "grid_of_rows",
@@ -80,6 +81,6 @@ __all__ = [
     "read_as_rows_of", "read_below", "reader_of", "reduction", "reduction_from",
     "reduction_where", "replacing", "result_dtype", "row_blocks",
     "rows_of", "rows_of_request", "run_blocks", "run_in_windows", "settle",
-    "shares_memory", "table_of", "waiting_at", "way_of",
+    "shares_memory", "table_of", "turns_of", "waiting_at", "way_of",
     "without_mask",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.passes import pending
 from dataview.compute.photographs import changing_arrays
+from dataview.compute.turns import turns_of
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -30,7 +31,16 @@ from dataview.compute.ways import (
     row_cuts,
     rows_shape,
 )
-from dataview.index import Constant, Index, compose, identity, parse, rows_index
+from dataview.index import (
+    Constant,
+    Index,
+    Rows,
+    compose,
+    identity,
+    in_a_run,
+    parse,
+    rows_index,
+)
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, field, select, stored
@@ -67,7 +77,7 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
         with made_once():
             found = _in_blocks(nodes) or _evaluate_all(nodes, memo)
     else:
-        found = _evaluate_all(nodes, memo)
+        found = _in_turn(nodes) or _evaluate_all(nodes, memo)
     return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
@@ -126,9 +136,38 @@ def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
     return found
 
 
+def _in_turn(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
+    """Return the data of nodes with ragged rows in parts, those of one part after the other.
+
+    If the rows are in no parts, or in one, nothing is returned.  Where all columns have one shape a
+    single reading has them all.
+    """
+    counts = {node.count for node in nodes}
+    turns = turns_of(nodes) if any(isinstance(node, Ragged) for node in nodes) else None
+    count = counts.pop() if len(counts) == 1 else None
+    if turns is None or count is None:
+        return {}
+    found: dict[Node, np.ndarray] = {}
+    take_tables(nodes)
+    take_once(nodes, None, {})
+    for places in turns(np.arange(count)) or ():
+        memo: Memo = {"roots": tuple(node for node in nodes if not isinstance(node, Ragged))}
+        found = found or {node: _room_for(node) for node in nodes}
+        for node, out in found.items():
+            out[places] = evaluate(_rows_at(node, in_a_run(places)), None, memo)
+    return found
+
+
 def _room_for(node: Node) -> np.ndarray:
     """Return an array for the data of a node; rows that differ in length are arrays in it."""
     return np.empty(rows_shape(node) or (), object if node.shape is None else node.dtype)
+
+
+def _rows_at(node: Node, rows: Rows) -> Node:
+    """Return rows of a node, by their numbers."""
+    if isinstance(node, Ragged):
+        return node.rows(cast(Any, rows))
+    return select(node, rows_index(known_shape(node), rows))
 
 
 def in_own_arrays(found: list[np.ndarray], lends: Sequence[bool]) -> list[np.ndarray]:

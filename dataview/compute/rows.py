@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy import ndarray
 from dataview.compute.kernel import Runner, run_small, whole_runner
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import take_below
+from dataview.compute.turns import are_few, read_with_others
 from dataview.compute.ways import aliases, is_divided, memory_of, own_copy
 from dataview.index import (
     LINE,
@@ -72,10 +73,6 @@ FEW = 4096
 """So many elements of memory may be copied besides those that are asked for, and so many rows of
 joined data have a number each."""
 
-APART = 8
-"""So few rows of a table whose columns are read together are read column by column, without a plan:
-the table keeps the lines that it has parsed."""
-
 SORTED = 8
 """Rows of more joined parts than this are sorted by their parts; of fewer they are looked for."""
 
@@ -129,8 +126,12 @@ def read_as_rows_of(evaluate: Evaluate, part: Node, whole: Node, rows: Rows) -> 
 
 def fields_at(evaluate: Evaluate, node: Node, rows: Rows) -> dict[str, Any] | None:
     """Return the data of all fields at rows of a node, by name; None if this needs a plan."""
+    group = node.group(rows) if isinstance(rows, int) else None
+    if group is not None:
+        return fields_at(evaluate, *group)
     parts = _row_fields(evaluate, node)
-    if parts is None or (not _are_few(rows) and _are_together(parts)):
+    each = 0 if parts is None else read_with_others(parts)
+    if parts is None or (each and not are_few(rows, each)):
         return None
     return _read_fields(evaluate, parts, rows)
 
@@ -219,25 +220,12 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
     read = _shown(source, read_few)
     if source.together is None:
         return read
-    return lambda rows: read(rows) if _are_few(rows) else PLAN
+    return lambda rows: read(rows) if are_few(rows) else PLAN
 
 
 def _index_in(source: Source, shape: Sequence[int], rows: Rows) -> Index:
     """Return the index of rows of a source; rows by number are new data, so never of its memory."""
     return rows_index(shape, rows if source.shares else in_a_run(rows))
-
-
-def _are_together(parts: Mapping[str, Any]) -> bool:
-    """Whether any of some nodes, or of those inside, is a column that is read with others."""
-    return any(
-        _are_together(part) if isinstance(part, dict)
-        else isinstance(part, Stored) and part.source.together is not None
-        for part in parts.values()
-    )  # fmt: skip
-
-
-def _are_few(rows: Rows) -> bool:
-    return isinstance(rows, int) or len(rows) <= APART
 
 
 def _shown(source: Source, read: Taker) -> Taker:
@@ -414,11 +402,11 @@ def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:
     parts = {name: part.node for name, part in members(node).items()}
     if dtype is None or not parts or not all(taker_of(evaluate, part) for part in parts.values()):
         return None
-    together = _are_together(parts)
-    row_of = _of_one_store(parts.values()) if together and not depth else None
+    each = read_with_others(parts)
+    row_of = _of_one_store(parts.values()) if each and not depth else None
 
     def taken(rows: Rows) -> Any:
-        if together and not _are_few(rows):
+        if each and not are_few(rows, each):
             return PLAN
         if row_of and isinstance(rows, int):
             found = dict(zip(parts, row_of(rows), strict=True))

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.compute import (
+    Turns,
     have_makers_in_common,
     maker_of,
     settle,
+    turns_of,
 )
 from dataview.errors import error_at
-from dataview.exchange import pack_like, packed_in_order
+from dataview.exchange import packed_in_order
 from dataview.index import parse
 from dataview.loader import ragged
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, collated, parts_of, sample_of
@@ -31,13 +33,17 @@ from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, failure_of
 from dataview.loader.reading import (
     OWN,
     has_samples,
+    joined,
     lone_reader,
     no_rows,
     one_row,
     picked,
+    read_in_turn,
     reader,
     sample_node,
     with_known_masks,
+    without_own,
+    without_rows,
 )
 from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
@@ -69,11 +75,15 @@ EXAMPLES = 16
 
 
 class _Epoch(NamedTuple):
-    """What is read in an epoch, what reads its rows, and the random numbers of the transform."""
+    """What is read in an epoch, what reads its rows, and the random numbers of the transform.
+
+    `turns` tells in which turns rows that lie in parts are read.
+    """
 
     parts: Mapping[str, Node]
     readers: Mapping[str, Callable[[np.ndarray], Any]]
     keys: RandomKeys
+    turns: Turns | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -190,7 +200,8 @@ class Assembly:
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
             readers = {name: self._reader(name, node) for name, node in parts.items()}
-            found = self._epochs[number] = _Epoch(parts, readers, keys)
+            turns = turns_of([node for name, node in parts.items() if name not in self._by_one])
+            found = self._epochs[number] = _Epoch(parts, readers, keys, turns)
         return found
 
     def _reader(self, name: str, node: Node) -> Callable[[np.ndarray], Any]:
@@ -208,17 +219,22 @@ class Assembly:
         if not self._is_steady:
             epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
         if len(epochs) < 2:
-            readers, rows = self._epoch(*epochs or [0]).readers, task.rows
+            epoch, rows = self._epoch(*epochs or [0]), task.rows
+            readers = epoch.readers
             if names is not None:
                 readers = {name: readers[name] for name in names}
             if task.others is None:
-                return _without_own({name: read(rows) for name, read in readers.items()})
+                turns = epoch.turns(rows) if epoch.turns else None
+                if turns is not None:
+                    late = self._pads.keys() if self._pads else set()
+                    return without_own(read_in_turn(readers, rows, turns, late))
+                return without_own({name: read(rows) for name, read in readers.items()})
             others = {name: task.others.get(name, rows) for name in readers}
-            return _without_own({name: read(others[name]) for name, read in readers.items()})
+            return without_own({name: read(others[name]) for name, read in readers.items()})
         each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
         runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
         tasks = [run._replace(epochs=e) for run, e in zip(runs, epochs, strict=True)]
-        return _joined([self._read(part, names) for part in tasks])
+        return joined([self._read(part, names) for part in tasks])
 
     # --- sample by sample ----------------------------------------------------------------------
 
@@ -340,7 +356,7 @@ class Assembly:
                     raise named  # noqa: B904 (it has its cause)
                 failures.append(failure_of(task, number, row, named))
                 sample[name] = None
-        return _without_own(sample)
+        return without_own(sample)
 
     def _paired(
         self, node: Any, pairing: Pairing, task: Task, number: int, failures: list[Failure]
@@ -366,10 +382,10 @@ class Assembly:
         found = {name: read(numbers) for name, read in readers.items()}
         if OWN in parts:
             found[OWN] = with_known_masks(parts[OWN], found[OWN])
-        return _without_own(found)
+        return without_own(found)
 
     def _of_stream(self, node: Node) -> Any:
-        return _without_own(sample_of(parts_of(node, self.sources), True))
+        return without_own(sample_of(parts_of(node, self.sources), True))
 
     def _transformed(self, sample: Any, epoch: int, row: int) -> Any:
         """Return a sample after the transform; each step has random numbers of its own."""
@@ -461,40 +477,17 @@ class Assembly:
                 if steps:  # else what the transform gets, if it makes nothing of any
                     sample = self._transformed(sample, 0, int(examples.rows[number]))
                 # One sample has nothing to differ from, so that it is ragged where its source is.
-                found = _without_rows(self._collated([sample], examples, [number], RAGGED))
+                found = without_rows(self._collated([sample], examples, [number], RAGGED))
             except Exception:  # it is reported when its turn comes
                 continue
             if found is not None:
                 return found
-        return _without_own({name: no_rows(node) for name, node in self.parts.items()})
+        return without_own({name: no_rows(node) for name, node in self.parts.items()})
 
 
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
     parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
     return Assembly(parts, *others)
-
-
-def _without_own(found: dict[str, Any]) -> Any:
-    """Return the array of data that has no fields beside it, else the mapping by field."""
-    return found[OWN] if len(found) == 1 and OWN in found else found
-
-
-def _joined(batches: Sequence[Any]) -> Any:
-    """Return the rows of several batches as one batch."""
-    if isinstance(batches[0], Mapping):
-        return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
-    return ragged.joined(batches) if isinstance(batches[0], Node) else np.concatenate(batches)
-
-
-def _without_rows(batch: Any) -> Any:
-    """Return a batch with none of its rows; None for an object that has none to leave out."""
-    if isinstance(batch, Ragged):
-        return batch.rows(range(0))
-    if isinstance(batch, Mapping):
-        return {name: _without_rows(part) for name, part in batch.items()}
-    if isinstance(batch, tuple):
-        return pack_like(batch, list(map(_without_rows, batch)))
-    return batch[:0] if getattr(batch, "shape", ()) else None
 
 
 def takes_rng(function: Callable[..., Any]) -> bool:

@@ -17,10 +17,10 @@ from dataview.loader.collate import (
     lacks_some,
     padding_of_mask,
 )
-from dataview.plan.build import field
+from dataview.plan.build import field, select
 from dataview.plan.concat import concat
 from dataview.plan.gaps import MASK_OF, is_mask_of, lacking, present_in
-from dataview.plan.kinds import Record
+from dataview.plan.kinds import Record, known_shape
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import holding
@@ -50,10 +50,17 @@ def row_of(batch: Ragged, number: int) -> Any:
     return lacking(rows_of(batch, number), None if there is None else rows_of(there, number))
 
 
-def joined(batches: Sequence[Node]) -> Node:
-    """Return the rows of several batches as one batch."""
+def joined(batches: Sequence[Node], order: np.ndarray | None = None) -> Node:
+    """Return the rows of several batches as one batch; the order is theirs, or the one given."""
     found = concat(list(batches))
-    return copied_rows(found) if isinstance(found, Ragged) else freeze(found, True)
+    if isinstance(found, Ragged):
+        return copied_rows(found, True, order)
+    return freeze(found if order is None else select(found, parse(order, known_shape(found))), True)
+
+
+def read_now(rows: Any) -> Any:
+    """Return rows that are ragged in memory, and others as they are."""
+    return copied_rows(rows) if isinstance(rows, Ragged) else rows
 
 
 def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dataview.compute import evaluate, reader_of, rows_of
-from dataview.exchange import object_node
+from dataview.exchange import object_node, pack_like
 from dataview.index import gather, parse
 from dataview.loader import ragged
 from dataview.loader.chunks import KeptChunks, may_be_kept
@@ -174,3 +175,53 @@ def picked(batch: Any, number: int) -> Any:
             return stored(ArraySource(evaluate(batch)[number]), False).replaced(meta=batch.meta)
         return lacking_at((number,), evaluate(batch), evaluate(present))
     return batch[number]
+
+
+def read_in_turn(
+    readers: Mapping[str, Callable[[np.ndarray], Any]],
+    rows: np.ndarray,
+    turns: Iterator[np.ndarray],
+    late: AbstractSet[str],
+) -> dict[str, Any]:
+    """Return rows that lie in parts: those of a part are read of all fields, then those of others.
+
+    `late` are fields whose ragged rows would be read later.
+    """
+    found: list[dict[str, Any]] = []
+    places: list[np.ndarray] = []
+    for own in turns:
+        block = {name: read(rows[own]) for name, read in readers.items()}
+        block |= {name: ragged.read_now(block[name]) for name in late & block.keys()}
+        found.append(block)
+        places.append(own)
+    if len(found) == 1:
+        return found[0]
+    order = np.concatenate(places)
+    back = None if (order[1:] > order[:-1]).all() else order.argsort()
+    return {name: joined([block[name] for block in found], back) for name in readers}
+
+
+def joined(batches: Sequence[Any], order: np.ndarray | None = None) -> Any:
+    """Return the rows of several batches as one batch; the order is theirs, or the one given."""
+    if isinstance(batches[0], Mapping):
+        return {name: joined([batch[name] for batch in batches], order) for name in batches[0]}
+    if isinstance(batches[0], Node):
+        return ragged.joined(batches, order)
+    found = np.concatenate(batches)
+    return found if order is None else found[order]
+
+
+def without_own(found: dict[str, Any]) -> Any:
+    """Return the array of data that has no fields beside it, else the mapping by field."""
+    return found[OWN] if len(found) == 1 and OWN in found else found
+
+
+def without_rows(batch: Any) -> Any:
+    """Return a batch with none of its rows; None for an object that has none to leave out."""
+    if isinstance(batch, Ragged):
+        return batch.rows(range(0))
+    if isinstance(batch, Mapping):
+        return {name: without_rows(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return pack_like(batch, list(map(without_rows, batch)))
+    return batch[:0] if getattr(batch, "shape", ()) else None

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -173,6 +173,14 @@ class Source(ABC):
 
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most stores have no parts
         """Note in which order the parts will be read; None is the order in which they stand."""
+
+    def in_turn(self, rows: np.ndarray, sources: Sequence[Source]) -> Iterator[np.ndarray] | None:
+        """Yield the places of rows that several sources read together, those of a part at a time.
+
+        By then the part is in memory, with all that the sources need of it.  None stands for rows
+        that are as well read at once.
+        """
+        return None
 
     def whole(self) -> Source | None:
         """Return the source of all rows if this one has a partition of them."""

@@ -112,6 +112,8 @@ class Ahead:
         self._lock = threading.Lock()
         self._at: int | None = None
         self._names: tuple[set[Any], set[Any]] = (set(), set())
+        self._expected: tuple[int | None, Collection[Any]] = (None, ())
+        self._turn: tuple[int | None, Collection[Any], int | None] = (None, (), None)
         self._behind: dict[int, int] | None = None
         self._turns: dict[int, int] | None = None
         self._begun: int | None = None
@@ -137,6 +139,19 @@ class Ahead:
         """Return which part in the order one is, the last of all if it is not in the order."""
         return part if self._turns is None else self._turns.get(part, self.count)
 
+    def expect(self, part: int, names: Collection[Any]) -> None:
+        """Note that these columns of a part are going to be read."""
+        self._expected = part, names
+
+    def takes_turn(
+        self, part: int | None, names: Collection[Any] = (), behind: int | None = None
+    ) -> None:
+        """Note that these columns of a part are read, and then of another one; None ends turns.
+
+        That a column of the part is read twice, as lists are, says then nothing of what comes next.
+        """
+        self._turn = part, names, behind
+
     def noted(self, part: int, name: Any, parts: Parts, room: int) -> None:
         """Note that a column of a part is read, and perhaps begin to load the part after it.
 
@@ -151,7 +166,7 @@ class Ahead:
                     raise failed
             finally:
                 del failed  # an error knows this frame, which would keep the parts
-            before = self._at
+            before, is_turn = self._at, self._turn[0] == part
             if before is not None and before != part and self.after(part) == before:
                 return  # rows of one batch are read in the order of their numbers
             if before != part:
@@ -161,14 +176,18 @@ class Ahead:
                     self._behind = self._turns = None  # it was the order of another loop
                 needed = 3 if is_next else room + 1
             else:
-                needed = 2 if name in self._names[1] else room + 1  # of the first rows still
+                is_step = name in self._names[1] and not is_turn
+                needed = 2 if is_step else room + 1  # of the first rows still
             self._at = part
             self._names[1].add(name)
             behind = self.after(part)
+            if is_turn and self._turn[2] is not None:
+                behind, needed = self._turn[2], 2
             if behind is None or behind == self._begun or room < needed:
                 return
             self._begun = behind
-            names = [*(self._names[0] | self._names[1])]
+            told = [own for of, own in (self._expected, self._turn[:2]) if of == part]
+            names = [*self._names[0].union(self._names[1], *told)]
             if parts.are_there(behind, names):
                 return
             self._wanted = behind, names

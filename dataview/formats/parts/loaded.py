@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,34 @@ class PartsTable(Tables):
         """
         return group != self._latest, self.ahead.turn(group)
 
+    def in_turn(self, rows: np.ndarray, names: Collection[Name]) -> Iterator[np.ndarray] | None:
+        """Yield the places of rows, those of a part at a time, once its columns are in memory.
+
+        None is returned where all parts that have any of the rows are there.  Lists are looked up
+        in all parts between those that have any, so that even then they are read one by one.
+        """
+        groups = self.starts.searchsorted(rows, side="right") - 1
+        parts: list[int] = np.unique(groups).tolist()
+        are_between = len(parts) > 1 and any(self.kinds[name].depth for name in names)
+        if not are_between and all(self.are_there(part, names) for part in parts):
+            return None
+        return self._turns(sorted(parts, key=self.turn), groups, names)
+
+    def _turns(
+        self, parts: Collection[int], groups: np.ndarray, names: Collection[Name]
+    ) -> Iterator[np.ndarray]:
+        name = next(iter(names))
+        try:
+            for part, behind in itertools.pairwise([*parts, None]):
+                assert part is not None
+                self.ahead.takes_turn(part, names, behind)
+                if self.ahead.is_coming(part):
+                    self.ahead.noted(part, name, self, self._room)
+                super().column(name, part, part + 1, names)
+                yield np.flatnonzero(groups == part)
+        finally:
+            self.ahead.takes_turn(None)
+
     def whole(self) -> PartsTable | None:
         """Return the table of all parts, if these are a partition."""
         if self.how.partition is None:
@@ -167,6 +196,8 @@ class PartsTable(Tables):
         self.how.opening.check()
         self.asked.add(name)
         self._latest = first
+        if len(names) > 1:
+            self.ahead.expect(first, names)
         is_coming = self.ahead.is_coming(first)
         if is_coming:  # the thread need not wait until this one has found that its part is there
             self.ahead.noted(first, name, self, self._room)

@@ -240,6 +240,10 @@ class ColumnSource(Source):
         """Note in which order the parts will be read."""
         self.table.visits(order)
 
+    def in_turn(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
+        """Yield the places of rows, those of a part at a time, once its columns are in memory."""
+        return self.table.in_turn(rows, dict.fromkeys(one.name for one in sources))
+
     def whole(self) -> Source | None:
         """Return the column of all rows if the table has a partition of them."""
         table = None if self.depth else self.table.whole()
@@ -419,6 +423,10 @@ class ListSource(ColumnSource):
         self.lists, self.table, self.name, self.is_mask = lists, lists.table, lists.name, is_mask
         self.dtype, self.depth = np.dtype(bool) if is_mask else lists.kind.dtype, lists.kind.depth
         self.has_gaps, self.nature = lists.kind.has_missing and not is_mask, lists.kind.nature
+
+    def in_turn(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
+        """Yield the places of rows, by their numbers among those of the lists."""
+        return super().in_turn(rows + self.lists.rows.start, sources)
 
     def near(self, lists: Lists) -> ListSource:
         """Return the source of the same of other lists of the column."""

@@ -18,12 +18,13 @@ from dataview.compute import (
     table_of,
 )
 from dataview.formats.field_tree import Leaf
+from dataview.formats.tables import ColumnSource
 from dataview.index import block_index, compose, identity
 from dataview.index.interrupts import held_interrupt
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import record
-from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
+from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import Stream, collected, with_lengths
 from dataview.sources import Memo, made_so_far
@@ -127,13 +128,17 @@ class Passes:
 
     def _side_by_side(self, group: Sequence[Leaf], put: Put, steps: Callable[[Leaf], int]) -> None:
         """Hand out arrays of one table, of each about as large a share: its lines are read once."""
-        count = -(-sum(map(_bytes_of, group)) // sizes.block_bytes)
+        ends = {leaf.at: _ends_of_parts(leaf.node) for leaf in group}
+        parts = max(len(own) - 1 for own in ends.values())  # which need not fit into memory
+        count = max(parts, -(-sum(map(_bytes_of, group)) // sizes.block_bytes))
         done = dict.fromkeys([leaf.at for leaf in group], 0)
         for number in range(1, count + 1):
             self.begin(group)
             for leaf in group:
                 (length, *_), step = known_shape(leaf.node), steps(leaf)
-                stop = length if number == count else length * number // count // step * step
+                own = ends[leaf.at]
+                share = own[parts * number // count] if own else length * number // count
+                stop = length if number == count else share // step * step
                 if stop > done[leaf.at]:
                     self._hand_out(leaf, (slice(done[leaf.at], stop),), put)
                     done[leaf.at] = stop
@@ -182,6 +187,15 @@ def _groups(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
             yield group
         else:
             yield from ([leaf] for leaf in group)
+
+
+def _ends_of_parts(node: Node) -> Sequence[int]:
+    """Return where the parts of the files begin, and where they end, that an array lies in."""
+    source = node.source if isinstance(node, Stored) else None
+    if not isinstance(source, ColumnSource) or len(source.starts) - 1 != len(source.part_rows):
+        return ()
+    ends: list[int] = source.starts.tolist()
+    return ends
 
 
 def _rows_of_chunks(node: Node) -> int:
