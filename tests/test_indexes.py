@@ -729,6 +729,23 @@ def test_another_index_that_fails_gives_none(tmp_path):
     assert next(iter(d._loader(4, on_error="skip"))).item.other().tolist() == [1, 2, 4]
 
 
+def test_a_batch_of_which_all_is_left_out_has_the_fields_of_others(tmp_path):
+    labels = enumerate([",a", "cat,", "b,", ",dog"])
+    names = "".join(f"{n}.txt,{both}\n" for n, both in labels)
+    path = written(tmp_path, "index.csv", f"filename,label1,label2\n{names}")
+    for n in range(4):
+        written(tmp_path, f"{n}.txt", str(n))
+
+    def odd(text):
+        return {"x": int(text), "half": int(text) / 2} if int(text) % 2 else None
+
+    batches = [*dv.open(path, get="text", processor=odd)._loader(1)]
+    assert [batch.item.x().tolist() for batch in batches] == [[], [1], [], [3]]
+    assert [batch.item.half._dtype() for batch in batches] == [np.float64] * 4
+    assert [batch.labels().tolist() for batch in batches[1:3]] == [[["cat", None]], []]
+    assert {batch._fields() for batch in batches} == {batches[1]._fields()}
+
+
 def test_each_index_has_a_sampler_of_its_own(tmp_path):
     a, b = numbered(tmp_path, "a", 6), numbered(tmp_path, "b", 6)
     d = dv.open([a, b], get="text", processor=both)

@@ -218,8 +218,8 @@ def without_own(found: dict[str, Any]) -> Any:
 
 def without_rows(batch: Any) -> Any:
     """Return a batch with none of its rows; None for an object that has none to leave out."""
-    if isinstance(batch, Ragged):
-        return batch.rows(range(0))
+    if isinstance(batch, Node):
+        return ragged.joined([batch], np.empty(0, np.intp))
     if isinstance(batch, Mapping):
         return {name: without_rows(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
