@@ -160,6 +160,8 @@ def _in_turn(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
 
 def _room_for(node: Node) -> np.ndarray:
     """Return an array for the data of a node; rows that differ in length are arrays in it."""
+    if isinstance(node, Ragged):
+        return np.empty(node.count, object)
     return np.empty(rows_shape(node) or (), object if node.shape is None else node.dtype)
 
 
