@@ -156,12 +156,15 @@ class PartsTable(Tables):
         """Yield the places of rows, those of a part at a time, once its columns are in memory.
 
         None is returned where all parts that have any of the rows are there.  Lists are looked up
-        in all parts between those that have any, so that even then they are read one by one.
+        in all parts between those that have any, so that then all parts of the table have to be.
         """
         groups = self.starts.searchsorted(rows, side="right") - 1
         parts: list[int] = np.unique(groups).tolist()
-        are_between = len(parts) > 1 and any(self.kinds[name].depth for name in names)
-        if not are_between and all(self.are_there(part, names) for part in parts):
+        if len(parts) > 1 and any(self.kinds[name].depth for name in names):
+            needed = np.flatnonzero(self.part_rows).tolist()
+        else:
+            needed = parts
+        if all(self.are_there(part, names) for part in needed):
             return None
         return self._turns(sorted(parts, key=self.turn), groups, names)
 
