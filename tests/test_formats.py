@@ -402,6 +402,26 @@ def test_a_closed_view_says_so(group):
     assert x._shape() == (9, 4)
 
 
+def test_the_display_of_a_closed_view_says_so(group):
+    d, other = dv.open(group), dv.View(x=X)
+    mean, sums = d.x._mean(), d.x * 2 + d.x
+    mean()
+    kept = dv.View(mean=mean, x=X)
+    mixed = dv.View(x=d.x, y=X)
+    joined = dv.concat(d.x, other.x)
+    views = d, d.x[1:], d.part.y, sums, joined
+    for view in (*views, kept, mixed):
+        assert "closed;" not in repr(view) and "closed;" not in view._repr_html_()
+    d._close()
+    for view in views:
+        for shown in (repr(view), str(view), view._repr_html_()):
+            assert "closed; open the file again to read it" in shown and "_head()" not in shown
+    assert "closed;" not in repr(kept)  # the statistic was taken before
+    first, x, y = repr(mixed).splitlines()[:3]
+    assert ", closed" in first and "closed" in x and "closed" not in y
+    assert "closed;" not in repr(dv.open(group))
+
+
 ARRAYS = [files.npy, files.tensors, files.matlab_5, files.matlab_7, files.netcdf_3, files.netcdf_4]
 TABLES = [files.csv, files.json_lines, files.sqlite_table, files.parquet, files.feather]
 MEDIA = [files.text_lines, files.pictures, files.sounds, files.shard_tar, files.shard_zip]
@@ -409,10 +429,12 @@ MEDIA = [files.text_lines, files.pictures, files.sounds, files.shard_tar, files.
 
 @pytest.mark.parametrize("make", [*GROUPS.values(), *ARRAYS, *TABLES, *MEDIA])
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-def test_a_closed_view_is_not_pickled(make, tmp_path):
+def test_a_closed_view_says_so_and_is_not_pickled(make, tmp_path):
     d = dv.open(make(tmp_path))
     sent = pickle.dumps(d)
+    assert ", closed" not in repr(d)
     d._close()
+    assert ", closed" in repr(d).partition("\n")[0]
     with pytest.raises(ValueError, match=r"was closed, .*open it again"):
         pickle.dumps(d)
     assert pickle.loads(sent)._fields() == d._fields()

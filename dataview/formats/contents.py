@@ -154,6 +154,11 @@ class LateSource(Source):
         found = self._found.read(index, {})
         return found if self._found.memory is None else np.array(found)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return bool(self.opening.is_closed)
+
     def close(self) -> None:
         """Have all views of the file say that it is closed, and keep nothing of it."""
         self.opening.close()

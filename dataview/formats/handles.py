@@ -63,6 +63,11 @@ class OpenFile:
         if self.seen != _seen(self.path):
             raise ValueError(f"{self.path} was replaced since it was opened; open it again")
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.file is None
+
     def close(self) -> None:
         """Close the file; whoever uses it from now on is told so."""
         file, self.file = self.file, None

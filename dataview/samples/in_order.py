@@ -62,6 +62,11 @@ class Samples(Part):
         """Return the same as rows of the nodes that they are in, if many are in one."""
         return map(Row, self.iterate())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the files that the samples are in were closed."""
+        return False
+
     def close(self) -> None:
         """Close what the passes over these samples have open."""
 
@@ -86,6 +91,11 @@ class ClosableSamples(Samples):
         self._passes.add(passing)
         yield from passing
         self.opening.check()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the files were closed."""
+        return bool(self.opening.is_closed)
 
     def close(self) -> None:
         """Have all passes say that the files are closed, and close what they have open."""

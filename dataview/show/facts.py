@@ -27,7 +27,7 @@ from dataview.plan.photographs import Late
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import Deferred
 from dataview.samplers import Cycle, Order
-from dataview.samples import NumberedSamples, Stream, Undeclared, length_of
+from dataview.samples import NumberedSamples, Samples, Stream, Undeclared, length_of
 from dataview.show.words import (
     dtype_text,
     few,
@@ -44,6 +44,9 @@ SAMPLE_BYTES = 1 << 24
 NODES_ASKED = 500
 PARTS_ASKED = 30
 """Of a node with many parts, so many stand for all."""
+
+CLOSED = "closed"
+"""What is said of data in files that were closed."""
 
 
 def what(node: Node) -> str:
@@ -177,7 +180,25 @@ def states(node: Node, depth: int = 4, known: dict[int, list[str]] | None = None
         words |= dict.fromkeys(common)
     told = STATES.get(type(node), {}).items()
     known[whole] = [*words, *(word.format(value) for word, ask in told if (value := ask(node)))]
+    if not isinstance(node, Record) and is_closed(node):  # of records the parts have been asked
+        known[whole].insert(0, CLOSED)
     return known[whole]
+
+
+def is_closed(node: Node) -> bool:
+    """Whether a file was closed that data are read from, so that they cannot be read."""
+    seen, waiting = set[int](), [node]
+    while waiting and len(seen) < NODES_ASKED:
+        here: Any = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        if isinstance(here, Stored) and here.source.is_closed:
+            return True
+        if isinstance(here, Samples) and here.is_closed:
+            return True
+        waiting.extend(here.made_of())
+    return False
 
 
 def _order_words(node: Node) -> dict[str, None]:

@@ -28,8 +28,10 @@ from dataview.show.cells import (
     one_text,
 )
 from dataview.show.facts import (
+    CLOSED,
     Place,
     files_of,
+    is_closed,
     is_record,
     lengths_differ,
     place_words,
@@ -135,9 +137,11 @@ class Outline:
         found = root.places if seen is node else places(node)
         where = few(files_of(found), 60) if is_record(node) else place_words(found)
         told = root.states if seen is node else states(node)
+        if CLOSED not in told and is_closed(node):  # some fields, so that rows cannot be read
+            told = [CLOSED, *told]
         self.facts = [*known, *where, *told, *meta_words(node.meta)]
         self.heads = self.hidden = 0
-        self.unread = "" if asked else _unread(node, found)
+        self.unread = "" if asked else _unread(node, found, CLOSED in told)
         self.copies = asked or len(seen.fields) <= MOST_COPIED
         if not (root.fields.named or root.fields.unread):
             root.ends = None if is_record(seen) else ends_of(data, {}, self.rows)
@@ -250,8 +254,10 @@ def _own_facts(
     return few(files, 60) if inner else place_words(part.places), told
 
 
-def _unread(node: Node, found: Sequence[Place]) -> str:
+def _unread(node: Node, found: Sequence[Place], is_closed: bool) -> str:
     """Return what shows the values of a view of files, "" if there are none, or of other data."""
+    if is_closed:
+        return f"{CUT} closed; open the file again to read it"
     if not any(place.is_file for place in found) or formula_of(node):
         return ""
     rows = lengths_of(node)

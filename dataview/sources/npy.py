@@ -52,7 +52,7 @@ class Opening:
 
     path: str
     claim: Any = None
-    closed: bool = False
+    is_closed: bool = False
     kept: dict[str, KeptFile] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -66,14 +66,14 @@ class Opening:
 
     def check(self) -> None:
         """Raise if it was closed."""
-        if self.closed:
+        if self.is_closed:
             raise ValueError(
                 f"{self.path} was closed, by _close() or by a with block; open it again"
             )
 
     def close(self) -> None:
         """Have all views say that it is closed; others may claim it."""
-        self.closed = True
+        self.is_closed = True
         for kept in list(self.kept.values()):  # other threads may add some
             kept.drop()
         if self.claim is not None:
@@ -410,6 +410,11 @@ class NpySource(Source):
         if self.header.fortran or not self.shape:
             raise self.no_growth("its rows do not lie one after the other")
         return NpyGrowth(self.file, count)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.file.opening.is_closed
 
     def close(self) -> None:
         """Have all views of what was opened say that it is closed; others may claim it."""

@@ -186,6 +186,11 @@ class Source(ABC):
         """Return the source of all rows if this one has a partition of them."""
         return None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file that the data are in was closed; a display says so."""
+        return False
+
     def close(self) -> None:  # noqa: B027, nothing is open by default
         """Close the file that the data are in, if it was opened by its name for views."""
 
@@ -458,6 +463,11 @@ class Member(Source):
     def in_file(self) -> tuple[str, tuple[str, ...]]:
         """Return the file of the records, and their names there."""
         return self.parent.in_file()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file of the records was closed."""
+        return self.parent.is_closed
 
     def close(self) -> None:
         """Close the file of the records."""

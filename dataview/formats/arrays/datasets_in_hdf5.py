@@ -211,6 +211,11 @@ class H5pySource(ArrayLike):
         with open(self.place[0], "r+b", buffering=0) as file:
             os.fsync(file.fileno())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed, by whoever has opened it."""
+        return not self.array or (self.file is not None and self.file.is_closed)
+
     def close(self) -> None:
         """Close the file if it was opened by its name; a file that a user opened stays open."""
         if self.file is not None:

@@ -59,6 +59,11 @@ class PickleSource(Source):
                 ) from error
         return found
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.raw.opening.is_closed
+
     def close(self) -> None:
         """Have all views of the file say that it is closed."""
         self.raw.close()

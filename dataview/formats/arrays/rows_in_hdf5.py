@@ -69,6 +69,11 @@ class ValuesSource(Source):
             )
         return np.concatenate(cells), np.cumsum(lengths) - lengths
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file of the rows was closed."""
+        return self.rows.is_closed
+
     def close(self) -> None:
         """Close the file of the rows."""
         self.rows.close()

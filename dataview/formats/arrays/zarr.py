@@ -147,6 +147,11 @@ class ZarrSource(ArrayLike):
         """Bring all chunks to the device."""
         os.sync()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the store was closed."""
+        return self.file is not None and self.file.is_closed
+
     def close(self) -> None:
         """Close the store if it was opened by its name."""
         if self.file is not None:

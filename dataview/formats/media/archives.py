@@ -381,6 +381,11 @@ class SampleTable(Table):
             values[:] = [self.samples.raw(name[0], row) for row in range(first, stop)]
         return Column(values)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the archive was closed."""
+        return self.samples.archive.opening.is_closed
+
     def close(self) -> None:
         """Close the archive."""
         super().close()

@@ -269,6 +269,11 @@ class DecodedSource(Source):
         """Say where the files are."""
         return f"files in {self.rows.opening.path}"
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the files were closed."""
+        return self.rows.opening.is_closed
+
     def close(self) -> None:
         """Have all views of the files say that they are closed."""
         self.rows.opening.close()
@@ -305,6 +310,11 @@ class LookedUp(Source):
     def describe(self) -> str:
         """Say where the files are."""
         return f"files in {self.opening.path}"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the files were closed."""
+        return self.opening.is_closed
 
     def close(self) -> None:
         """Have all views of the files say that they are closed."""

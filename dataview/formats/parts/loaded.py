@@ -221,7 +221,7 @@ class PartsTable(Tables):
         """Load columns of a part, in a thread."""
         try:
             for name in names:
-                if self.how.opening.closed:
+                if self.how.opening.is_closed:
                     return
                 super().column(name, part, part + 1, names)
         except MemoryError:
@@ -247,6 +247,11 @@ class PartsTable(Tables):
         with self._lock:
             while self._kept + size > self.kept_bytes and len(self._runs) > 1:
                 self._kept -= self._runs.popitem(last=False)[1].bytes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the folder was closed."""
+        return self.how.opening.is_closed
 
     def close(self) -> None:
         """Have all views say that the folder is closed; a thread that loads a part ends."""

@@ -178,6 +178,11 @@ class ArrowTable(Table):
         with self.named(name):  # texts of a broken file may be no UTF-8
             return {"labels": told_labels(self.leaves[name], found)}
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.opening.is_closed
+
     def close(self) -> None:
         """Have all views of the file say that it is closed."""
         self.opening.close()

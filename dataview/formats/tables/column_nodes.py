@@ -257,6 +257,11 @@ class ColumnSource(Source):
             return False
         return self.column == other.column
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file of the table was closed."""
+        return self.table.is_closed
+
     def close(self) -> None:
         """Close the file of the table."""
         self.table.close()

@@ -264,6 +264,11 @@ class Table(ABC):
         """Return the table of all parts if this one has a partition of them."""
         return None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return False
+
     def close(self) -> None:
         """Keep nothing of the file; who has an open file closes it too."""
         with self._lock:

@@ -166,6 +166,11 @@ class FolderTable(Tables):
         found = table_node(self, self.kinds, fill, metas, lost)
         return described(found, self.tables[0].meta)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the folder was closed."""
+        return self.opening.is_closed
+
     def close(self) -> None:
         """Have all views of the folder say that it is closed."""
         self.opening.close()
@@ -217,6 +222,11 @@ class FileTable(Table):
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group of rows, as the file notes them."""
         return self.table.bounds(name) if name in self.own else None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.table.is_closed
 
     def close(self) -> None:
         """Close the file."""

@@ -243,6 +243,11 @@ class Tables(Table):
         low, high, are_known = map(np.concatenate, zip(*known, strict=True))
         return low, high, are_known
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the tables were closed, which is done with all of them."""
+        return any(table.is_closed for table, _ in self.parts[:1])
+
     def close(self) -> None:
         """Close all of the tables."""
         super().close()

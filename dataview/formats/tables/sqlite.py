@@ -254,6 +254,11 @@ class SqliteTable(Table):
         found[:] = values
         return Column(found, present)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the database was closed."""
+        return self.database.opening.is_closed
+
     def close(self) -> None:
         """Close the database, in all threads."""
         super().close()

@@ -210,8 +210,7 @@ class CsvTable(Table):
             return CsvTable, (self.parser, self.asked, self.found), {"fills": self.fills}
         begin, count = int(places[0]), int(starts[-1])
         _remember(_key(self.parser, begin), (starts, places))
-        args = self.parser, self.asked, begin, count, seen
-        return _reopened, args, {"fills": self.fills}
+        return _reopened, (self.parser, self.asked, begin, count, seen), {"fills": self.fills}
 
     def seen_as(self, seen: list[int]) -> CsvTable:
         """Return the same rows, of which something else was seen."""
@@ -263,6 +262,11 @@ class CsvTable(Table):
             else Column(np.empty(0, field.kind.dtype))
             for number, field in fields.items()
         }
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return bool(self.parser.file.opening.is_closed)
 
     def close(self) -> None:
         """Close the file."""

@@ -72,6 +72,11 @@ class JsonArray(Table):
         self.file.opening.check()
         return {name: self.columns[name] for name in names}
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.file.opening.is_closed
+
     def close(self) -> None:
         """Close the file."""
         super().close()

@@ -190,6 +190,11 @@ class JsonTable(Table):
         rows = [*rows, *self._parsed([texts[number] for number in numbers], new)]
         return ParsedGroups((first, stop), Rows(rows, self.form), [*lines, *new], threading.Lock())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return bool(self.raw.opening.is_closed)
+
     def close(self) -> None:
         """Close the file."""
         super().close()

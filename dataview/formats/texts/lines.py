@@ -119,6 +119,11 @@ class LineTable(Table):
             found.append(text.removesuffix("\n").removesuffix("\r"))
         return found
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed."""
+        return self.raw.opening.is_closed
+
     def close(self) -> None:
         """Close the file."""
         super().close()
