@@ -844,6 +844,21 @@ def test_a_broken_member_of_a_zarr_group_leaves_the_others(tmp_path):
         dv.open(path)
 
 
+def test_a_group_of_zarr_is_no_field_of_itself(tmp_path):
+    path = files.zarr_zip(tmp_path)
+    before = dv.open(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("/zarr.json", file.read("zarr.json"))
+    d = dv.open(path)
+    assert d._fields() == before._fields()
+    np.testing.assert_array_equal(d.x(), before.x())
+    for ask in (d._field, lambda name: getattr(d, name), d.__getitem__):
+        with pytest.raises(dv.FieldError, match="leads out of its group"):
+            ask("")
+    with pytest.raises(dv.FieldError, match="no field ''"):
+        getattr(before, "")
+
+
 def test_a_broken_chunk_names_its_array(tmp_path):
     path = files.zarr_3(tmp_path)
     (path / "x" / "c" / "0" / "0").write_bytes(b"no chunk")

@@ -24,6 +24,9 @@ LONGEST_META = 1 << 12
 """Longer arrays beside the data are no description of it; metadata has their shape and dtype."""
 
 
+LEADS_OUT = "has a name that leads out of its group"
+"""Why a part with the name "", "." or ".." is no field."""
+
 EMPTY = "is a group without arrays"
 """Why a group in which there is nothing is no field; a copy of the file is whole without it."""
 
@@ -58,7 +61,7 @@ def nested(parts: Mapping[str, Node | str]) -> Node:
         *above, name = path.split("/")
         place: Any = groups
         if {"", ".", ".."}.intersection((*above, name)):
-            groups[path] = "has a name that leads out of its group"
+            groups[path] = LEADS_OUT
             continue
         if len(above) > DEEPEST:
             groups[path] = f"lies more than {DEEPEST} groups deep"

@@ -243,7 +243,7 @@ class View(
 
     def __getattr__(self, name: str) -> Any:
         state = self._state
-        if state[1] is None or name[0] == "_":
+        if state[1] is None or not name or name[0] == "_":
             return _attribute(self, name)
         followed = state[0].followed.get(name) or row_field(state[0], name)
         if followed is None:

@@ -18,6 +18,7 @@ from dataview.errors import import_library, shortened
 from dataview.formats.arrays.growth import Resized
 from dataview.formats.contents import (
     DEEPEST,
+    LEADS_OUT,
     NotData,
     as_meta,
     described,
@@ -402,6 +403,8 @@ def _node(zarr: Any, found: Any, file: OpenFile) -> Node:
     names, member = _members(found, file)
     for name in names:
         try:
+            if not name:  # of a file of zip, "/zarr.json", which zarr takes for the group itself
+                raise NotData(LEADS_OUT)
             if found.path.count("/") > DEEPEST:
                 raise NotData(f"lies more than {DEEPEST} groups deep")
             part = _node(zarr, member(name), file)
