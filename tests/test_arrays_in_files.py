@@ -562,6 +562,31 @@ def test_columns_near_each_other_are_asked_for_at_once(tmp_path, key, monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("key", "is_whole"),
+    [
+        (np.s_[7, [3, 40, 7]], True), (np.s_[30:41, [5, 1, 5]], True), (np.s_[60:20:-3, ::-6], True),
+        (np.s_[5:25, 8], False), (np.s_[::98, [5, 1]], False), (np.s_[[3, 90, 3], 2:5], False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_rows_near_each_other_are_unpacked_whole_for_columns(tmp_path, key, is_whole, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(100, 64))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=(20, 64), compression="gzip")
+        file["plain"] = x
+    d, asked = dv.open(tmp_path / "a.h5"), asked_of_hdf5(monkeypatch)
+    found = d.x[key]()
+    np.testing.assert_array_equal(found, x[key])
+    assert found.flags.writeable
+    if is_whole:
+        ((places, *_), size), rows = asked[0], np.arange(100)[key[0]]
+        assert len(asked) == 1 and size == x[places].nbytes
+        assert range(100)[places] == range(np.min(rows), np.max(rows) + 1)
+    assert sum(size for _, size in asked) < x.nbytes  # chunks that lie between are not unpacked
+    np.testing.assert_array_equal(d.plain[key](), x[key])
+
+
+@pytest.mark.parametrize(
     "key", [np.s_[::5], np.s_[:, ::-5], np.s_[:, np.arange(64) % 5 == 2], np.s_[1::3, ::2]], ids=str
 )
 def test_steps_are_read_in_blocks_with_what_lies_between(tmp_path, key, monkeypatch):

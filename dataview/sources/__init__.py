@@ -13,8 +13,9 @@ from dataview.sources.file_access import (
     open_regular,
     read_at,
 )
-from dataview.sources.file_pieces import Block, run_of
+from dataview.sources.file_pieces import Block, run_of, whole_rows
 from dataview.sources.file_rows import read as read_block
+from dataview.sources.file_rows import read_near
 from dataview.sources.functions import (
     AT_ONCE,
     FROM_OTHERS,
@@ -179,6 +180,7 @@ __all__ = [
     "read_at",
     "read_block",
     "read_from",
+    "read_near",
     "read_ranges",
     "read_up_to",
     "refused",
@@ -194,4 +196,5 @@ __all__ = [
     "temporary_npy",
     "told_pause",
     "version_in",
+    "whole_rows",
 ]

@@ -22,12 +22,22 @@ from dataview.formats.arrays.plain_in_hdf5 import (
 )
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
 from dataview.formats.handles import Claim, OpenFile
-from dataview.index import Index, Rows
+from dataview.index import Affine, Index, Rows, gather
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks, slab_of
 from dataview.plan.operations import is_present
-from dataview.sources import REUSED, ArrayLike, Memo, Reference, Source, by_path, key_of_file
+from dataview.sources import (
+    REUSED,
+    ArrayLike,
+    Block,
+    Memo,
+    Reference,
+    Source,
+    by_path,
+    key_of_file,
+    whole_rows,
+)
 
 _LOCAL_DRIVERS = ("sec2", "stdio", "windows")
 """The drivers of h5py whose files can be opened again by name."""
@@ -100,11 +110,30 @@ class H5pySource(ArrayLike):
         if self.plain is not None:
             file = self._raw_file(self.plain)
             return None if file is None else self.plain.read(file, index, memo)
-        slab = slab_of(index) if self.writable or REUSED in memo else None
-        if slab is None or self.numbers is None:
+        slab = slab_of(index)
+        if slab is None:
+            return self._among_near_rows(index)
+        if not (self.writable or REUSED in memo) or self.numbers is None:
             return None
         found = self.numbers.read(slab, memo)
         return None if found is None else found.reshape(index.shape)
+
+    def _among_near_rows(self, index: Index) -> np.ndarray | None:
+        """Return what the index selects among few rows near each other; None if it does not.
+
+        They are read whole if that unpacks no chunk more: all of a row lies in one of them.
+        """
+        if not self.chunks or self.chunk_shape[1:] != self.shape[1:]:
+            return None
+        first = index.maps[0]
+        steps = [step for _, step in first.strides] if isinstance(first, Affine) else []
+        if self.dtype.kind not in "iuf" or any(abs(step) > self.chunk_rows for step in steps):
+            return None
+        rows, within = whole_rows(Block(0, self.shape, self.dtype), index) or (None, index)
+        if not isinstance(rows, range):
+            return None
+        found = self._run(rows.start, (len(rows), *self.shape[1:]))
+        return None if found is None else gather.own(found, within)
 
     def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
         """Return numbers of rows that follow each other, with no more ado than by h5py's `[]`."""

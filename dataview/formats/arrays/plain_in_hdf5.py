@@ -25,6 +25,7 @@ from dataview.sources import (
     open_handle,
     read_at,
     read_block,
+    read_near,
     run_of,
 )
 
@@ -55,8 +56,11 @@ class PlainData(NamedTuple):
 
     def read(self, file: RawFile, index: Index, memo: Memo) -> np.ndarray:
         """Return what an index selects."""
+        run = run_of(self.block.place, self.block.shape, self.block.dtype.itemsize, index)
+        near = read_near(file, self.block, index) if run is None else None
+        if near is not None:
+            return near
         found = borrow(index.shape, self.block.dtype, memo.get(REUSED))
-        run = run_of(self.block.place, self.block.shape, found.itemsize, index)
         if run is None:
             read_block(file, self.block, index, found, False)
         else:
