@@ -564,8 +564,9 @@ def test_columns_near_each_other_are_asked_for_at_once(tmp_path, key, monkeypatc
 @pytest.mark.parametrize(
     ("key", "is_whole"),
     [
-        (np.s_[7, [3, 40, 7]], True), (np.s_[30:41, [5, 1, 5]], True), (np.s_[60:20:-3, ::-6], True),
-        (np.s_[5:25, 8], False), (np.s_[::98, [5, 1]], False), (np.s_[[3, 90, 3], 2:5], False),
+        (np.s_[7, [3, 40, 7]], True), (np.s_[30:41, [5, 1, 5]], True),
+        (np.s_[60:20:-3, ::-6], True), (np.s_[5:25, 8], False),
+        (np.s_[::98, [5, 1]], False), (np.s_[[3, 90, 3], 2:5], False),
     ],
     ids=str,
 )  # fmt: skip
