@@ -409,7 +409,8 @@ def test_the_display_of_a_closed_view_says_so(group):
     kept = dv.View(mean=mean, x=X)
     mixed = dv.View(x=d.x, y=X)
     joined = dv.concat(d.x, other.x)
-    views = d, d.x[1:], d.part.y, sums, joined
+    sample = dv.View(part=d.part[3], x=d.x[3])
+    views = d, d.x[1:], d.part.y, sums, joined, d._head(2), d._sample(3).x, sample
     for view in (*views, kept, mixed):
         assert "closed;" not in repr(view) and "closed;" not in view._repr_html_()
     d._close()

@@ -7,7 +7,7 @@ from dataview.show.cells import MISSING
 from dataview.show.describe import described
 from dataview.show.description import Description
 from dataview.show.explain import Explanation, explained
-from dataview.show.facts import is_small_sample
+from dataview.show.facts import is_closed, is_small_sample
 from dataview.show.formulas import refused_by_objects
 from dataview.show.gallery import Gallery, gallery
 from dataview.show.outline import text, title
@@ -23,7 +23,7 @@ from dataview.show.words import harmless, name_of, size_text
 
 __all__ = [
     "MISSING", "Description", "Explanation", "Gallery", "described", "explained", "gallery",
-    "harmless", "has_images_of_several_sizes", "html", "is_found", "is_one_image", "is_shown",
-    "is_small_sample", "may_be_image", "name_of", "plotted", "refused_by_objects", "size_text",
-    "text", "title",
+    "harmless", "has_images_of_several_sizes", "html", "is_closed", "is_found", "is_one_image",
+    "is_shown", "is_small_sample", "may_be_image", "name_of", "plotted", "refused_by_objects",
+    "size_text", "text", "title",
 ]  # fmt: skip

@@ -146,7 +146,7 @@ class DisplayVerbs(BaseView):
         2.0 is the mean
         """
         node = _looked_at(self)
-        if show.is_small_sample(node):
+        if show.is_small_sample(node) and not show.is_closed(node):
             return show.text(node, freeze(node))
         if not lengths.is_one(node):
             return repr(self)
@@ -219,11 +219,11 @@ def _looked_at(view: BaseView) -> Node:
 def _asked(view: BaseView) -> Node | None:
     """Return the data of rows that were asked for in order to see them.
 
-    Samples that can be read once are left for who uses them.
+    Samples that can be read once are left for who uses them; a closed file has none.
     """
     node = asked(view)
     is_once = isinstance(node, samples.Stream) and not node.samples.restarts
-    if is_seen(view) and not is_once:
+    if is_seen(view) and not is_once and not show.is_closed(node):
         return freeze(node)
     try:
         return freeze(node) if show.is_shown(node) else None
