@@ -870,6 +870,34 @@ def test_a_broken_member_of_a_zarr_group_leaves_the_others(tmp_path):
         dv.open(path)
 
 
+@pytest.mark.parametrize("key", [slice(7, None, 5 * 10**6), [5 * 10**6 + 7, 7]], ids=str)
+@pytest.mark.parametrize("library", ["zarr", "h5py"])
+def test_chunks_between_far_rows_are_not_looked_at(tmp_path, library, key, monkeypatch):
+    shape, path = (10**7, 3), tmp_path / f"a.{'zarr' if library == 'zarr' else 'h5'}"
+    if library == "zarr":
+        whole = zarr.create_array(path, shape=shape, chunks=(10, 2), dtype="f4")
+        whole[7] = [1, 2, 3]
+    else:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", shape, "f4", chunks=(10, 2))[7] = [1, 2, 3]
+    asked, kind = [], zarr.Array if library == "zarr" else h5py.Dataset
+    real = kind.__getitem__
+    monkeypatch.setattr(kind, "__getitem__", lambda self, k: asked.append(k) or real(self, k))
+    d = dv.open(path)
+    x = d if library == "zarr" else d.x
+    expected = np.float32([[1, 2, 3], [0, 0, 0]])[:: -1 if isinstance(key, list) else 1]
+    np.testing.assert_array_equal(x[key](), expected)
+    np.testing.assert_array_equal(x[key][:, [2, 0]](), expected[:, [2, 0]])
+    rows = [one[0] if isinstance(one, tuple) else one for one in asked]
+    assert all(isinstance(one, slice) and one.stop - one.start == 1 for one in rows)
+
+
+def test_a_zarr_that_is_not_there_is_told_so_in_every_mode(tmp_path):
+    for mode in ("r", "r+"):
+        with pytest.raises(FileNotFoundError, match=r"a\.zarr"):
+            dv.open(tmp_path / "a.zarr", mode)
+
+
 def test_a_group_of_zarr_is_no_field_of_itself(tmp_path):
     path = files.zarr_zip(tmp_path)
     before = dv.open(path)

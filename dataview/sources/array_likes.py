@@ -51,6 +51,9 @@ def _begin_anew() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
+FAR = 1 << 16
+"""Looking at so many chunks takes a library longer than being asked once more."""
+
 NEEDED_TIMES = 4
 """Of places that are scattered over several axes, a box is read that has at most so many times more
 elements than are needed."""
@@ -331,8 +334,28 @@ class ArrayLike(Source):
             out[tuple(piece.places for piece in slab)] = picked(found, slab)
         return out
 
+    def _axis_of_far_places(self, asked: Sequence[slice | np.ndarray]) -> int | None:
+        """Return an axis whose places are asked for one by one: so many chunks lie between them.
+
+        Libraries look at each chunk between the first place and the last: there may be billions.
+        """
+        for axis, part in enumerate(asked if self.chunks is not None else ()):
+            if isinstance(part, np.ndarray) or part.step not in (None, 1):
+                places = _places_of(part)
+                chunks = (places[-1] - places[0]) // self.chunk_shape[axis] if places else 0
+                if chunks > FAR * len(places):
+                    return axis
+        return None
+
     def _get(self, asked: Sequence[slice | np.ndarray]) -> np.ndarray:
         """Return one slab as an array of the dtype."""
+        axis = self._axis_of_far_places(asked)
+        if axis is not None:
+            each = [
+                [*asked[:axis], slice(place, place + 1), *asked[axis + 1 :]]
+                for place in _places_of(asked[axis])
+            ]
+            return np.concatenate([self._get(one) for one in each], axis)
         shape = tuple(map(length_of, asked))
         key = self._key(asked, shape)
         found = self._as_array(self._slab(key))
@@ -384,6 +407,14 @@ class ArrayLike(Source):
             f"the data ({self.title}) says that its dtype is {self.dtype}, and gave "
             f"{array.dtype} ({type(found).__name__})"
         )
+
+
+def _places_of(asked: slice | np.ndarray) -> Sequence[int]:
+    """Return the positions that a key of one axis selects, in their order."""
+    if isinstance(asked, slice):
+        return range(asked.start, asked.stop, asked.step or 1)
+    places: list[int] = asked.tolist()
+    return places
 
 
 def _has_more_rows(shape: tuple[int, ...], old: tuple[int, ...]) -> bool:

@@ -333,11 +333,11 @@ def open_zarr(path: str, mode: str, claim: Claim | None = None) -> Node:
 
 
 def _from_zip(zarr: Any, path: str, mode: str, claim: Claim | None) -> Node:
-    if mode != "r":
-        raise ValueError(f"{path}: what is in a zip file cannot be changed in place; got {mode!r}")
     with open_regular(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{path} is neither a folder of zarr nor a zip file with one")
+    if mode != "r":
+        raise ValueError(f"{path}: what is in a zip file cannot be changed in place; got {mode!r}")
     store = zarr.storage.ZipStore(path, mode="r")
     return _root(zarr, OpenFile(path, mode, store, claim), mode)
 
