@@ -81,8 +81,8 @@ def room(index: Index, dtype: np.dtype[Any], memory: list[np.ndarray] | None) ->
 
     It may be on `memory` that was used before.
 
-    >>> index = Index((2, 3), (Affine(0, ((1, 1),)), Affine(0, ((0, 1),))))
-    >>> room(index, np.dtype("f8"), None).strides
+    >>> one, other = Array(np.array([4, 1, 7]), (1,)), Array(np.array([2, 0]), (0,))
+    >>> room(Index((2, 3), (one, other)), np.dtype("f8"), None).strides
     (8, 16)
     """
     axes = axes_in_order(index)
