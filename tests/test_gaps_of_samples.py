@@ -449,3 +449,13 @@ def test_arrays_of_a_transform_are_handed_over_with_their_gaps_to_pandas():
     assert found.notna().to_numpy().tolist() == [[v is not None for v in row] for row in lists]
     filled = [[-1 if value is None else value for value in row] for row in lists]
     assert found.fillna(-1).to_numpy().tolist() == filled
+
+
+@pytest.mark.parametrize("keep", [lambda d: d._freeze(), lambda d: d._probe()])
+def test_lists_of_a_function_are_no_values_where_these_are_missing(keep):
+    for lists in ([[1, 2], [3, None], [5, 6]], [[None], [1], [2]]):
+        d = dv.View(pa.table({"g": pa.array(lists, pa.list_(pa.int64()))}))
+        rows = keep(d._map(lambda sample: sample))
+        for found, given in zip(pa.table(rows).column("g").to_pylist(), lists, strict=True):
+            # Of lists of one length, which make an array, all is missing where a value is.
+            assert found == given or (found is None and None in given)

@@ -166,7 +166,9 @@ def _samples(node: Any) -> list[Node]:
 
 
 def _has_gaps(node: Node) -> bool:
-    return any(part.has_gaps for part in below([node], Node.attached))
+    parts = list(below([node], Node.attached))
+    lists = [part.leaf() for part in parts if isinstance(part, Ragged)]
+    return any(part.has_gaps for part in (*parts, *lists))
 
 
 def _described_as(columns: Fields, old: Node) -> Fields:
