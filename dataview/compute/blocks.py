@@ -20,6 +20,7 @@ from dataview.compute.kernel import FloatErrors
 from dataview.compute.programs import compiled
 from dataview.compute.ways import (
     Cut,
+    are_turned,
     block_elements,
     cuts,
     cuts_of_grid,
@@ -27,7 +28,6 @@ from dataview.compute.ways import (
     grid_of_rows,
     in_chunks,
     is_read_in_blocks,
-    memory_of,
     reuses,
 )
 from dataview.index import (
@@ -52,7 +52,7 @@ from dataview.plan.guards import check_array
 from dataview.plan.kinds import Elementwise, MatMul, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Evaluate, Node, Shape
 from dataview.plan.photographs import photographs_in
-from dataview.plan.places import operand_index, place_of
+from dataview.plan.places import operand_index
 from dataview.plan.symbols import deferring
 from dataview.sources import REUSED, Memo, give_back
 
@@ -109,20 +109,8 @@ def _new_results(
     nodes: Sequence[Elementwise], index: Index | None, shape: Shape
 ) -> list[np.ndarray]:
     """Return memory for results, in the order of axes in which their operands lie or are read."""
-    whole = known_shape(nodes[0])
-    own = [leaf for leaf in compiled(*nodes).leaves if known_shape(leaf) == whole]
-    turned = bool(own) and all(_is_turned(leaf, index) for leaf in own)
+    turned = are_turned(nodes, index)
     return [kernel.new_result(shape, known_dtype(node), turned) for node in nodes]
-
-
-def _is_turned(leaf: Node, index: Index | None) -> bool:
-    """Whether what an index selects of an operand is in Fortran order."""
-    memory, place = memory_of(leaf), place_of(leaf)
-    if memory is not None and (index is None or index.is_box):
-        return kernel.is_turned(memory if index is None else gather.read(memory, index))
-    if place is None or place.source.memory is not None:
-        return False
-    return place.source.is_turned(place.where if index is None else compose(place.where, index))
 
 
 LONG_CHUNKS = 8
@@ -290,7 +278,8 @@ class _Fusion:
         if length is not None:
             shape = (length, *shape[1:])
         elements = block_elements(self.program, size_of(shape), read)
-        return cuts(shape, elements, read or length is not None, self.together)
+        turned = kernel.is_turned(self.outs[0])
+        return cuts(shape, elements, read or length is not None, self.together, turned)
 
     def _repeat_rows(self) -> int:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
