@@ -168,7 +168,8 @@ class Assembly:
         rows, arrived = task.rows, task.samples
         if self._by_sample if arrived is None else self._is_changed or not are_rows(arrived):
             return self._sample_by_sample(task, mark, made)
-        mark.value = int(rows[0]) if len(rows) else -1
+        if mark is not NO_MARK:  # somebody may ask for it
+            mark.value = int(rows[0]) if len(rows) else -1
         try:
             if made is None:
                 return Outcome(self._padded(self._read(task)))
@@ -215,26 +216,25 @@ class Assembly:
         """Return the rows of all parts, or of those named, read together."""
         if task.samples is not None:
             return self._arrived(task.samples)
-        epochs = [0]
-        if not self._is_steady:
-            epochs = [task.epochs] if type(task.epochs) is int else np.unique(task.epochs).tolist()
-        if len(epochs) < 2:
-            epoch, rows = self._epoch(*epochs or [0]), task.rows
-            readers = epoch.readers
-            if names is not None:
-                readers = {name: readers[name] for name in names}
-            if task.others is None:
-                turns = epoch.turns(rows) if epoch.turns else None
-                if turns is not None:
-                    late = self._pads.keys() if self._pads else set()
-                    return without_own(read_in_turn(readers, rows, turns, late))
-                return without_own({name: read(rows) for name, read in readers.items()})
+        number = 0 if self._is_steady else task.one_epoch()
+        if number is None:
+            each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
+            numbers = np.unique(each).tolist()
+            runs = [task.part(np.flatnonzero(each == number).tolist()) for number in numbers]
+            tasks = [run._replace(epochs=n) for run, n in zip(runs, numbers, strict=True)]
+            return joined([self._read(part, names) for part in tasks])
+        epoch, rows = self._epoch(number), task.rows
+        readers = epoch.readers
+        if names is not None:
+            readers = {name: readers[name] for name in names}
+        if task.others is not None:
             others = {name: task.others.get(name, rows) for name in readers}
             return without_own({name: read(others[name]) for name, read in readers.items()})
-        each = task.each_epoch()  # they ascend: a batch that straddles epochs has them in order
-        runs = [task.part(np.flatnonzero(each == epoch).tolist()) for epoch in epochs]
-        tasks = [run._replace(epochs=e) for run, e in zip(runs, epochs, strict=True)]
-        return joined([self._read(part, names) for part in tasks])
+        turns = epoch.turns(rows) if epoch.turns else None
+        if turns is not None:
+            late = self._pads.keys() if self._pads else set()
+            return without_own(read_in_turn(readers, rows, turns, late))
+        return without_own({name: read(rows) for name, read in readers.items()})
 
     # --- sample by sample ----------------------------------------------------------------------
 

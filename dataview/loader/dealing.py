@@ -54,6 +54,13 @@ class Task(NamedTuple):
             return np.full(len(self.rows), self.epochs)
         return np.asarray(self.epochs)
 
+    def one_epoch(self) -> int | None:
+        """Return the epoch that all samples are of, None if they are of several."""
+        if type(self.epochs) is int:
+            return self.epochs
+        found: list[int] = np.unique(self.epochs).tolist() or [0]
+        return found[0] if len(found) == 1 else None
+
     def part(self, numbers: Sequence[int]) -> Task:
         """Return the task of some of the samples."""
         chosen = list(numbers)

@@ -68,10 +68,12 @@ class Loader:
             raise StopIteration
         try:
             step, outcome = self._whole()
-            rows = outcome.rows_of(step.task) if self._plan.options.collate is None else None
+            output, rows = self._plan.output, None
+            if output.delivery is not None and self._plan.options.collate is None:
+                rows = outcome.rows_of(step.task)
             if outcome.gaps:
-                self._plan.output.warn(outcome.gaps)
-            item = self._plan.output(outcome.batch, step.task.valid, rows)
+                output.warn(outcome.gaps)
+            item = output(outcome.batch, step.task.valid, rows)
         except StopIteration:
             self._go_to(Cursor(self._state.cursor.epoch + 1))
             self._state.is_new_epoch = True

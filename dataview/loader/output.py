@@ -108,7 +108,8 @@ class Output:
         for name, part in batch.items():
             node = self._templates.get(name, _OTHER).node(part)
             parts[name] = node = node if count is None else marked(node, count)
-        _put_masks(parts, self._masks)
+        if self._masks:
+            _put_masks(parts, self._masks)
         if self._is_padded:
             return self.viewed(record(parts, like.rank).replaced(meta=like.meta), parts)
         rows = node.count if isinstance(node, Ragged) else node.shape[0]

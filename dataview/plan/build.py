@@ -204,10 +204,11 @@ def batch_of(parts: Mapping[str, Node], like: Record, count: int) -> Record:
 
     It is quicker than `record`, which matters where one is made for every step.
     """
-    axes = tuple(range(like.rank))
+    rank = like.rank
+    axes = (0,) if rank == 1 else tuple(range(rank))
     late: Any = LateFields(parts, axes, None, _attached)  # type: ignore[arg-type]
-    shape = (count, *known_shape(like)[1:])
-    return Record(late, like.rank, like.meta, shape, like.dtype)
+    shape = (count,) if rank == 1 else (count, *known_shape(like)[1:])
+    return Record(late, rank, like.meta, shape, like.dtype)
 
 
 def _attached(parts: Any, axes: Any, _: Any) -> Fields:
