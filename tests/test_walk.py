@@ -353,3 +353,15 @@ def test_an_error_in_a_long_plan_names_the_function_that_failed():
     view = repeated(lambda v: v._map(lambda row: row() + 1, shape=(3,), dtype=float), view, 100)
     with pytest.raises(ValueError, match="failing, sample 2: no such number"):
         view[2]()
+
+
+def test_a_part_that_occurs_a_thousand_times_is_walked_once_by_what_reads_several_fields():
+    x = dv.View(np.arange(40.0).reshape(20, 2))
+    y = x
+    for _ in range(60):  # else 2**60 steps
+        y = (y + y) * 0.5
+    d = dv.View(x=x, y=y, g=[[1, 2], [3]] * 10)
+    assert_same(next(d._loader(5)).y(), np.arange(10.0).reshape(5, 2))
+    assert_same(d._asdict()["y"], x())
+    assert_same(dv.evaluate(d.g, d.y, d.y._sum())[1], x())
+    assert_same(d._freeze().y(), x())

@@ -80,8 +80,13 @@ def turns_of(nodes: Collection[Node]) -> Turns | None:
 def _columns_in(node: Node) -> Iterator[tuple[Source, _Rows]]:
     """Yield the columns that rows of a node are read from, where they are read with others."""
     waiting: list[tuple[Node, _Rows]] = [(node, lambda rows: rows)]
+    seen: dict[tuple[int, int], tuple[Node, _Rows]] = {}  # which keeps what the keys stand for
     while waiting:
         part, rows_in = waiting.pop()
+        key = id(part), id(rows_in)
+        if key in seen:  # a part may occur in an expression any number of times
+            continue
+        seen[key] = part, rows_in
         if isinstance(part, Record):
             waiting += [(one.node, rows_in) for one in members(part).values()]
         elif isinstance(part, Driven):
