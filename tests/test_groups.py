@@ -1,6 +1,7 @@
 """Statistics of groups, as an explorer of tables asks for them: by NumPy by hand, and by pandas."""
 
 import datetime
+import itertools
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -668,14 +669,19 @@ def test_sums_of_a_label_that_most_rows_have_are_as_exact_as_those_of_others():
 
 
 @pytest.mark.parametrize("width", [1, 3, 40])
-@pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "u8", "?", "M8[s]"])
-@pytest.mark.parametrize("kind", ["min", "max", "prod", "sum", "any", "all"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        *itertools.product(
+            ["min", "max", "prod", "sum", "any", "all"], ["f8", "f4", "i2", "u8", "?"]
+        ),
+        *itertools.product(["min", "max"], ["M8[s]"]),
+    ],
+)
 def test_rows_of_any_width_are_reduced_as_numpy_does(kind, dtype, width, rng):
     x, key = rng.integers(-3, 4, (500, width)).astype(dtype), rng.integers(0, 9, 500) * 3
     if dtype == "f8":
         x[rng.random(x.shape) < 0.01] = np.nan
-    if dtype == "M8[s]" and kind not in ("min", "max"):
-        return
     got = getattr(dv.View(x=x, key=key)._group(by="key"), f"_{kind}")().x()
     expected = [getattr(x[key == label], kind)(axis=0) for label in np.unique(key)]
     if kind == "sum" and dtype[0] == "f":

@@ -745,14 +745,15 @@ def test_rows_of_many_parts_load_each_once_a_batch(kind, tmp_path, reads):
     ("kind", "how"),
     [*[(kind, {}) for kind in KINDS_OF_FIELDS], ("mixed", {"kind": "process"})],
 )
-def test_workers_read_all_fields_of_a_part_together(kind, how, tmp_path):
+def test_workers_hand_out_rows_with_all_their_fields(kind, how, tmp_path):
     rows = put_fields(tmp_path / "x", kind)
     d = open_fields(tmp_path / "x", kind, parts_in_memory=int(2.2 * 50 * 3 * 32 * 8))
     with d._loader(64, sampler="permutation", seed=3, workers=2, **how) as loader:
-        found = [*map(told, loader)]
+        found = [(told(batch), loader.rows) for batch in loader]
     for name in FIELDS:
-        own = [row for batch in found for row in batch[name]]
-        assert sorted(own) == sorted(row.tolist() for row in rows[name])
+        for batch, own in found:
+            assert batch[name] == [rows[name][row].tolist() for row in own]
+    assert sorted(row for _, own in found for row in own) == list(range(len(rows[FIELDS[0]])))
 
 
 def test_batches_of_several_parts_keep_gaps_and_masks(tmp_path, reads):

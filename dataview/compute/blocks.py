@@ -20,7 +20,7 @@ from dataview.compute.kernel import FloatErrors
 from dataview.compute.programs import compiled
 from dataview.compute.ways import (
     Cut,
-    are_turned,
+    are_fortran,
     block_elements,
     cuts,
     cuts_of_grid,
@@ -109,8 +109,8 @@ def _new_results(
     nodes: Sequence[Elementwise], index: Index | None, shape: Shape
 ) -> list[np.ndarray]:
     """Return memory for results, in the order of axes in which their operands lie or are read."""
-    turned = are_turned(nodes, index)
-    return [kernel.new_result(shape, known_dtype(node), turned) for node in nodes]
+    fortran = are_fortran(nodes, index)
+    return [kernel.new_result(shape, known_dtype(node), fortran) for node in nodes]
 
 
 LONG_CHUNKS = 8
@@ -278,15 +278,15 @@ class _Fusion:
         if length is not None:
             shape = (length, *shape[1:])
         elements = block_elements(self.program, size_of(shape), read)
-        turned = kernel.is_turned(self.outs[0])
-        return cuts(shape, elements, read or length is not None, self.together, turned)
+        fortran = kernel.is_fortran(self.outs[0])
+        return cuts(shape, elements, read or length is not None, self.together, fortran)
 
     def _repeat_rows(self) -> int:
         """Repeat the operands that are the same for all rows, and return for how many rows."""
         first, *shape = self.outs[0].shape or (0,)
         same = [leaf for leaf in self.leaves if leaf.is_same_for_rows()]
         most = min(first, min(TILE_ELEMENTS, sizes.block_elements) // max(1, size_of(tuple(shape))))
-        if not same or most < 2 or self._has_columns() or kernel.is_turned(self.outs[0]):
+        if not same or most < 2 or self._has_columns() or kernel.is_fortran(self.outs[0]):
             return 1
         for leaf in same:
             leaf.repeat((most, *shape))

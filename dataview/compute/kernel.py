@@ -194,8 +194,8 @@ def _run_tape(
     values = dict(zip(parts, run_small(parts, leaf), strict=True))
     leaves = [values[node] if node in values else leaf(node) for node in program.leaves]
     own = [leaf for leaf in leaves if np.shape(leaf) == shape]
-    turned = bool(own) and all(map(is_turned, own))
-    outs = [new_result(shape, known_dtype(root), turned) for root in roots]
+    fortran = bool(own) and all(map(is_fortran, own))
+    outs = [new_result(shape, known_dtype(root), fortran) for root in roots]
     tape = Tape(program, leaves, outs, True)
     tape.run(leaves, outs, Position())
     tape.give_back()
@@ -243,15 +243,15 @@ def _run_line(line: Line, shape: tuple[int, ...], leaf: Callable[[Node], Any]) -
     return [_of_shape(shape, np.asarray(values[key]))]
 
 
-def new_result(shape: tuple[int, ...], dtype: Any, turned: bool) -> np.ndarray:
-    """Return memory for a result, in Fortran order if its operands are `turned`."""
-    return np.empty(shape[::-1], dtype).T if turned else np.empty(shape, dtype)
+def new_result(shape: tuple[int, ...], dtype: Any, fortran: bool) -> np.ndarray:
+    """Return memory for a result, in Fortran order if its operands are in it."""
+    return np.empty(shape[::-1], dtype).T if fortran else np.empty(shape, dtype)
 
 
-def is_turned(array: np.ndarray) -> bool:
+def is_fortran(array: np.ndarray) -> bool:
     """Whether the first axis is that of the nearest elements, as in Fortran order.
 
-    >>> is_turned(np.ones((3, 2)).T[:, :2]), is_turned(np.ones((3, 2))), is_turned(np.ones(3))
+    >>> is_fortran(np.ones((3, 2)).T[:, :2]), is_fortran(np.ones((3, 2))), is_fortran(np.ones(3))
     (True, False, False)
     """
     steps = [abs(step) for step, n in zip(array.strides, array.shape, strict=True) if n > 1]
@@ -289,7 +289,7 @@ class Tape:
         """
         self.fixed: list[Any] = []
         self.taken: list[np.ndarray] = []
-        self.axes = outs[0].ndim if all(map(is_turned, outs)) else 0
+        self.axes = outs[0].ndim if all(map(is_fortran, outs)) else 0
         self.kinds = [(value.shape, value.dtype) for value in self._laid([*leaves, *outs])]
         self.spare = spare
         numbers = range(len(leaves), len(leaves) + len(outs))
@@ -333,7 +333,7 @@ class Tape:
         """Return where the results of a step go; nothing after it reads the values `released`."""
         shape = broadcast_shapes(*(self.kinds[number][0] for number in operands))
         is_ufunc = isinstance(step.ufunc, np.ufunc)
-        elementwise = is_ufunc or not getattr(step.ufunc, "is_separate", True)
+        elementwise = is_ufunc or not getattr(step.ufunc, "needs_own_output", True)
         # In place: a step with one result reads each element before it writes it.
         in_place = elementwise and len(step.results) == 1
         if in_place:

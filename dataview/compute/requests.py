@@ -14,9 +14,9 @@ from dataview.compute import executors, rows
 from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
+from dataview.compute.part_by_part import places_by_part
 from dataview.compute.passes import pending
 from dataview.compute.photographs import changing_arrays
-from dataview.compute.turns import turns_of
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -77,7 +77,7 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
         with made_once():
             found = _in_blocks(nodes) or _evaluate_all(nodes, memo)
     else:
-        found = _in_turn(nodes) or _evaluate_all(nodes, memo)
+        found = _part_by_part(nodes) or _evaluate_all(nodes, memo)
     return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
@@ -136,21 +136,21 @@ def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
     return found
 
 
-def _in_turn(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
+def _part_by_part(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
     """Return the data of nodes with ragged rows in parts, those of one part after the other.
 
     If the rows are in no parts, or in one, nothing is returned.  Where all columns have one shape a
     single reading has them all.
     """
     counts = {node.count for node in nodes}
-    turns = turns_of(nodes) if any(isinstance(node, Ragged) for node in nodes) else None
+    by_part = places_by_part(nodes) if any(isinstance(node, Ragged) for node in nodes) else None
     count = counts.pop() if len(counts) == 1 else None
-    if turns is None or count is None:
+    if by_part is None or count is None:
         return {}
     found: dict[Node, np.ndarray] = {}
     take_tables(nodes)
     take_once(nodes, None, {})
-    for places in turns(np.arange(count)) or ():
+    for places in by_part(np.arange(count)) or ():
         memo: Memo = {"roots": tuple(node for node in nodes if not isinstance(node, Ragged))}
         found = found or {node: _room_for(node) for node in nodes}
         for node, out in found.items():

@@ -16,9 +16,9 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute.kernel import Runner, run_small, whole_runner
+from dataview.compute.part_by_part import are_few, read_with_others
 from dataview.compute.programs import leaves_of
 from dataview.compute.statistics import take_below
-from dataview.compute.turns import are_few, read_with_others
 from dataview.compute.ways import aliases, is_divided, memory_of, own_copy
 from dataview.index import (
     LINE,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from dataview.compute import executors, programs
-from dataview.compute.kernel import is_turned
+from dataview.compute.kernel import is_fortran
 from dataview.compute.programs import Program, compiled, leaves_of
 from dataview.compute.scattered import operands_of
 from dataview.index import (
@@ -144,19 +144,19 @@ def cuts(
     elements: int | None = None,
     whole_rows: bool = False,
     together: int = 1,
-    turned: bool = False,
+    fortran: bool = False,
 ) -> list[Cut]:
     """Return the blocks of an array, along its first axis that is long enough.
 
-    Of one in Fortran order, which is `turned`, it is the last such axis.  Each block has a multiple
-    of `together` positions; the rest, if there is one, is a block too.
+    In Fortran order it is the last such axis.  Each block has a multiple of `together` positions;
+    the rest, if there is one, is a block too.
 
     >>> [(cut.start, cut.stop) for cut in cuts((5, 2), 4)]
     [(0, 2), (2, 4), (4, 5)]
     """
     if not shape or not size_of(tuple(shape)):
         return [Cut(0, 0, shape[0] if shape else 0)]
-    axis, step = block_axis(shape, elements, whole_rows, turned)
+    axis, step = block_axis(shape, elements, whole_rows, fortran)
     step = max(together, step - step % together)
     even = shape[axis] - shape[axis] % together
     ends = [*range(0, even, step), even, shape[axis]]
@@ -167,14 +167,14 @@ def block_axis(
     shape: Sequence[int],
     elements: int | None = None,
     whole_rows: bool = False,
-    turned: bool = False,
+    fortran: bool = False,
 ) -> tuple[int, int]:
     """Return the axis along which an array is cut, and how many positions of it a block has."""
     elements = sizes.block_elements if elements is None else elements
     size = size_of(tuple(shape))
     wanted = -(-size // elements)
     enough = [axis for axis, length in enumerate(shape) if length >= wanted]
-    nearest = (enough[-1 if turned else 0]) if enough else int(np.argmax(shape))
+    nearest = (enough[-1 if fortran else 0]) if enough else int(np.argmax(shape))
     axis = 0 if whole_rows else nearest
     return axis, max(1, elements // (size // shape[axis]))
 
@@ -204,20 +204,20 @@ def is_divided(elements: int, dtype: np.dtype[Any]) -> bool:
     return large or programs.current_engine() == "numexpr"
 
 
-def are_turned(nodes: Sequence[Elementwise], index: Index | None) -> bool:
+def are_fortran(nodes: Sequence[Elementwise], index: Index | None) -> bool:
     """Whether all operands of the shape of some expressions lie, or are read, in Fortran order."""
     whole = known_shape(nodes[0])
     own = [leaf for leaf in compiled(*nodes).leaves if known_shape(leaf) == whole]
-    return bool(own) and all(_is_turned(leaf, index) for leaf in own)
+    return bool(own) and all(_is_fortran(leaf, index) for leaf in own)
 
 
-def _is_turned(leaf: Node, index: Index | None) -> bool:
+def _is_fortran(leaf: Node, index: Index | None) -> bool:
     memory, place = memory_of(leaf), place_of(leaf)
     if memory is not None and (index is None or index.is_box):
-        return is_turned(memory if index is None else gather.read(memory, index))
+        return is_fortran(memory if index is None else gather.read(memory, index))
     if place is None or place.source.memory is not None:
         return False
-    return place.source.is_turned(place.where if index is None else compose(place.where, index))
+    return place.source.is_fortran(place.where if index is None else compose(place.where, index))
 
 
 def is_read_in_blocks(node: Node, size: int, is_box: bool) -> bool:
@@ -345,7 +345,7 @@ def way_of(node: Elementwise, shape: Sequence[int]) -> Way:
     leaves = [leaf for leaf in leaves_of(node) if known_shape(leaf)]
     read = [leaf for leaf in leaves if is_read_in_blocks(leaf, size_of(known_shape(leaf)), True)]
     elements = block_elements(compiled(node), size, bool(read))
-    axis, step = block_axis(shape, elements, bool(read), not read and are_turned([node], None))
+    axis, step = block_axis(shape, elements, bool(read), not read and are_fortran([node], None))
     step = min(step, shape[axis]) if divided else shape[axis]
     words = "in blocks, over threads" if step < shape[axis] else "in one block"
     return Way(words, axis, step, -(-shape[axis] // step), tuple(read))

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dataview.compute import (
-    Turns,
+    PlacesByPart,
     have_makers_in_common,
     maker_of,
+    places_by_part,
     settle,
-    turns_of,
 )
 from dataview.errors import error_at
 from dataview.exchange import packed_in_order
@@ -38,7 +38,7 @@ from dataview.loader.reading import (
     no_rows,
     one_row,
     picked,
-    read_in_turn,
+    read_part_by_part,
     reader,
     sample_node,
     with_known_masks,
@@ -77,13 +77,13 @@ EXAMPLES = 16
 class _Epoch(NamedTuple):
     """What is read in an epoch, what reads its rows, and the random numbers of the transform.
 
-    `turns` tells in which turns rows that lie in parts are read.
+    `by_part` tells which of some rows lie in the same part, if they lie in parts.
     """
 
     parts: Mapping[str, Node]
     readers: Mapping[str, Callable[[np.ndarray], Any]]
     keys: RandomKeys
-    turns: Turns | None
+    by_part: PlacesByPart | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -201,8 +201,8 @@ class Assembly:
             if len(self._epochs) >= EPOCHS_KEPT:
                 self._epochs.clear()
             readers = {name: self._reader(name, node) for name, node in parts.items()}
-            turns = turns_of([node for name, node in parts.items() if name not in self._by_one])
-            found = self._epochs[number] = _Epoch(parts, readers, keys, turns)
+            together = [node for name, node in parts.items() if name not in self._by_one]
+            found = self._epochs[number] = _Epoch(parts, readers, keys, places_by_part(together))
         return found
 
     def _reader(self, name: str, node: Node) -> Callable[[np.ndarray], Any]:
@@ -230,10 +230,10 @@ class Assembly:
         if task.others is not None:
             others = {name: task.others.get(name, rows) for name in readers}
             return without_own({name: read(others[name]) for name, read in readers.items()})
-        turns = epoch.turns(rows) if epoch.turns else None
-        if turns is not None:
+        by_part = epoch.by_part(rows) if epoch.by_part else None
+        if by_part is not None:
             late = self._pads.keys() if self._pads else set()
-            return without_own(read_in_turn(readers, rows, turns, late))
+            return without_own(read_part_by_part(readers, rows, by_part, late))
         return without_own({name: read(rows) for name, read in readers.items()})
 
     # --- sample by sample ----------------------------------------------------------------------

@@ -177,10 +177,10 @@ def picked(batch: Any, number: int) -> Any:
     return batch[number]
 
 
-def read_in_turn(
+def read_part_by_part(
     readers: Mapping[str, Callable[[np.ndarray], Any]],
     rows: np.ndarray,
-    turns: Iterator[np.ndarray],
+    by_part: Iterator[np.ndarray],
     late: AbstractSet[str],
 ) -> dict[str, Any]:
     """Return rows that lie in parts: those of a part are read of all fields, then those of others.
@@ -189,7 +189,7 @@ def read_in_turn(
     """
     found: list[dict[str, Any]] = []
     places: list[np.ndarray] = []
-    for own in turns:
+    for own in by_part:
         block = {name: read(rows[own]) for name, read in readers.items()}
         block |= {name: ragged.read_now(block[name]) for name in late & block.keys()}
         found.append(block)

@@ -44,9 +44,9 @@ class NumpyFunction:
         return self.name
 
     @property
-    def is_separate(self) -> bool:
+    def needs_own_output(self) -> bool:
         """Whether the result needs memory apart from the operands."""
-        return _ROWS[self.name].separate
+        return _ROWS[self.name].own_output
 
     def __call__(self, *operands: Any, out: tuple[np.ndarray, ...] | None = None) -> Any:
         """Return the result, or write it into `out`."""
@@ -300,7 +300,7 @@ class Operation(NamedTuple):
     - `operands`: what NumPy calls them
     - `options`: its other arguments, with their defaults
     - `into`: what computes it and takes `out=`; without, the result is copied
-    - `separate`: `into` needs an `out=` that shares no memory with what is read
+    - `own_output`: `into` needs an `out=` that shares no memory with what is read
     - `numpy`: NumPy's function, where `function` stands for it
     """
 
@@ -312,7 +312,7 @@ class Operation(NamedTuple):
     operands: str = ""
     options: Mapping[str, Any] = MappingProxyType({})
     into: Callable[..., Any] | None = None
-    separate: bool = False
+    own_output: bool = False
     numpy: Any = None
 
     @property
@@ -386,7 +386,7 @@ OPERATIONS = (
         operands="x",
         options={"dtype": None, "exact": False},
         into=_fitting_into,
-        separate=True,
+        own_output=True,
     ),
     Operation(np.fix, operands="x"),
     Operation(np.i0, operands="x"),
@@ -405,7 +405,7 @@ OPERATIONS = (
     Operation(_real, operands="val", numpy=np.real),
     Operation(np.round, operands="a", options={"decimals": 0}, into=np.round),
     Operation(np.sinc, operands="x"),
-    Operation(np.where, operands="condition x y", into=_where_into, separate=True),
+    Operation(np.where, operands="condition x y", into=_where_into, own_output=True),
 )
 """Every operation of which there is more to say than that a ufunc of NumPy's computes it.
 

@@ -76,13 +76,15 @@ def read_whole(fill: Fill, block: Block, index: Index) -> np.ndarray | None:
     return np.array(part, order="C") if within.is_box else np.ascontiguousarray(part)
 
 
-def room(index: Index, dtype: np.dtype[Any], memory: list[np.ndarray] | None) -> np.ndarray:
+def array_in_file_order(
+    index: Index, dtype: np.dtype[Any], memory: list[np.ndarray] | None
+) -> np.ndarray:
     """Return an array for what an index selects, whose elements lie in the order of the file.
 
     It may be on `memory` that was used before.
 
     >>> one, other = Array(np.array([4, 1, 7]), (1,)), Array(np.array([2, 0]), (0,))
-    >>> room(Index((2, 3), (one, other)), np.dtype("f8"), None).strides
+    >>> array_in_file_order(Index((2, 3), (one, other)), np.dtype("f8"), None).strides
     (8, 16)
     """
     axes = axes_in_order(index)

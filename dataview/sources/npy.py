@@ -222,7 +222,7 @@ class NpySource(Source):
                     return np.ndarray(index.shape, self.dtype, raw)
             found = file_rows.read_near(file, self.block, inside) if run is None else None
             if found is None:
-                found = file_rows.room(inside, self.dtype, reused)
+                found = file_rows.array_in_file_order(inside, self.dtype, reused)
                 if run is not None:
                     read_at(file, found, run)
                 else:
@@ -311,7 +311,7 @@ class NpySource(Source):
         # What is in Fortran order is held twice: as it lies in the file, and as it is computed.
         return axis, 2 * size if self.header.fortran else size
 
-    def is_turned(self, index: Index) -> bool:
+    def is_fortran(self, index: Index) -> bool:
         """Whether what an index selects is read in Fortran order."""
         axes = file_rows.axes_in_order(self._in_file(index))
         return len(axes) > 1 and axes == [*range(len(axes))][::-1]

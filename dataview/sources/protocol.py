@@ -174,7 +174,9 @@ class Source(ABC):
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most stores have no parts
         """Note in which order the parts will be read; None is the order in which they stand."""
 
-    def in_turn(self, rows: np.ndarray, sources: Sequence[Source]) -> Iterator[np.ndarray] | None:
+    def part_by_part(
+        self, rows: np.ndarray, sources: Sequence[Source]
+    ) -> Iterator[np.ndarray] | None:
         """Yield the places of rows that several sources read together, those of a part at a time.
 
         By then the part is in memory, with all that the sources need of it.  None stands for rows
@@ -226,7 +228,7 @@ class Source(ABC):
         """Return the axis along which a view is changed in blocks, and the bytes of a step."""
         return 0, max(1, self.dtype.itemsize * math.prod(index.shape[1:]))
 
-    def is_turned(self, index: Index) -> bool:
+    def is_fortran(self, index: Index) -> bool:
         """Whether what an index selects is read in Fortran order."""
         return False
 

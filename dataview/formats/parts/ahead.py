@@ -143,7 +143,7 @@ class Ahead:
         """Note that these columns of a part are going to be read."""
         self._expected = part, names
 
-    def takes_turn(
+    def reads_part(
         self, part: int | None, names: Collection[Any] = (), behind: int | None = None
     ) -> None:
         """Note that these columns of a part are read, and then of another one; None ends turns.

@@ -152,7 +152,9 @@ class PartsTable(Tables):
         """
         return group != self._latest, self.ahead.turn(group)
 
-    def in_turn(self, rows: np.ndarray, names: Collection[Name]) -> Iterator[np.ndarray] | None:
+    def part_by_part(
+        self, rows: np.ndarray, names: Collection[Name]
+    ) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, those of a part at a time, once its columns are in memory.
 
         None is returned where all parts that have any of the rows are there.  Lists are looked up
@@ -175,13 +177,13 @@ class PartsTable(Tables):
         try:
             for part, behind in itertools.pairwise([*parts, None]):
                 assert part is not None
-                self.ahead.takes_turn(part, names, behind)
+                self.ahead.reads_part(part, names, behind)
                 if self.ahead.is_coming(part):
                     self.ahead.noted(part, name, self, self._room)
                 super().column(name, part, part + 1, names)
                 yield np.flatnonzero(groups == part)
         finally:
-            self.ahead.takes_turn(None)
+            self.ahead.reads_part(None)
 
     def whole(self) -> PartsTable | None:
         """Return the table of all parts, if these are a partition."""

@@ -240,9 +240,9 @@ class ColumnSource(Source):
         """Note in which order the parts will be read."""
         self.table.visits(order)
 
-    def in_turn(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
+    def part_by_part(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, those of a part at a time, once its columns are in memory."""
-        return self.table.in_turn(rows, dict.fromkeys(one.name for one in sources))
+        return self.table.part_by_part(rows, dict.fromkeys(one.name for one in sources))
 
     def whole(self) -> Source | None:
         """Return the column of all rows if the table has a partition of them."""
@@ -429,9 +429,9 @@ class ListSource(ColumnSource):
         self.dtype, self.depth = np.dtype(bool) if is_mask else lists.kind.dtype, lists.kind.depth
         self.has_gaps, self.nature = lists.kind.has_missing and not is_mask, lists.kind.nature
 
-    def in_turn(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
+    def part_by_part(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, by their numbers among those of the lists."""
-        return super().in_turn(rows + self.lists.rows.start, sources)
+        return super().part_by_part(rows + self.lists.rows.start, sources)
 
     def near(self, lists: Lists) -> ListSource:
         """Return the source of the same of other lists of the column."""

@@ -253,7 +253,9 @@ class Table(ABC):
         """Return what tells when a group is read among others that are asked for together."""
         return group
 
-    def in_turn(self, rows: np.ndarray, names: Collection[Name]) -> Iterator[np.ndarray] | None:
+    def part_by_part(
+        self, rows: np.ndarray, names: Collection[Name]
+    ) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, those of a part at a time, once its columns are in memory.
 
         None stands for rows that are as well read at once.

@@ -21,7 +21,7 @@ from dataview.sources import Source
 _Rows: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """Returns the rows of a source that some rows of a node are read from."""
 
-Turns: TypeAlias = Callable[[np.ndarray], "Iterator[np.ndarray] | None"]
+PlacesByPart: TypeAlias = Callable[[np.ndarray], "Iterator[np.ndarray] | None"]
 """Returns of some rows the places of those of one part after the other, each in memory by then.
 
 None stands for rows that are as well read together: they are there, or in no parts."""
@@ -61,7 +61,7 @@ def _rows_in_each(node: Node) -> int:
     return each if isinstance(node, Stored) and node.source.together is not None else 0
 
 
-def turns_of(nodes: Collection[Node]) -> Turns | None:
+def places_by_part(nodes: Collection[Node]) -> PlacesByPart | None:
     """Return what tells in which turns rows of several nodes are read, None if one is enough."""
     tables: dict[int, list[tuple[Source, _Rows]]] = {}
     for node in nodes:
@@ -74,7 +74,7 @@ def turns_of(nodes: Collection[Node]) -> Turns | None:
     if not source.part_rows:
         return None
     sources = [one for one, _ in columns]
-    return lambda rows: source.in_turn(rows_in(rows), sources)
+    return lambda rows: source.part_by_part(rows_in(rows), sources)
 
 
 def _columns_in(node: Node) -> Iterator[tuple[Source, _Rows]]:
