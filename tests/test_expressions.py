@@ -20,6 +20,7 @@ import dataview as dv
 import newest
 from children import printed
 from counting import Rows
+from dataview.index.sizes import sizes
 from expressions import (
     SIZES,
     TRANSCENDENTAL,
@@ -90,6 +91,28 @@ def test_the_order_of_axes_is_that_of_the_operands(name, size):
                 target = dv.View(changed)
                 target[...] = make(target)
                 assert_same(changed, expected.astype(x.dtype))
+
+
+@pytest.mark.parametrize("limits", SIZES)
+@pytest.mark.parametrize("ufunc", [np.isnan, np.isfinite, np.isinf, np.signbit])
+def test_truth_values_are_right_wherever_they_are_written(ufunc, limits):
+    """NumPy gets these wrong if they do not follow one another in memory."""
+    for make in TURNED.values():
+        for dtype in ("f4", "f8"):
+            x = make().astype(dtype, order="K")
+            x.reshape(-1, order="A")[::5] = np.nan
+            v, expected = dv.View(x), np.array(ufunc(x.copy()))
+            flags = np.zeros((*x.shape, 3), bool)
+            records = np.zeros(x.shape, [("n", "i4"), ("flag", "?")])
+            with thresholds(*limits), sizes.set(streamed_elements=8):
+                assert_same(ufunc(v)(), expected)
+                assert_same((ufunc(v) | (v > 3))(), expected | (x > 3))
+                ufunc(v, out=flags[..., 0])
+                dv.View(flags)[..., 1] = ufunc(v)
+                dv.View(flags)[..., 2] |= ufunc(v)
+                dv.View(records).flag[...] = ufunc(v)
+            for found in (*np.moveaxis(flags, -1, 0), records["flag"]):
+                assert_same(found, expected)
 
 
 @examples(400)
@@ -299,8 +322,8 @@ def test_integers_are_compared_with_any_integer_of_python(dtype, number):
             # Python compares one by one: NumPy itself may crash before its version 2.2.2.
             expected = [compare(element, number) for element in a.ravel().tolist()]
             reflected = [compare(number, element) for element in a.ravel().tolist()]
-            for sizes in SIZES:
-                with thresholds(*sizes):
+            for limits in SIZES:
+                with thresholds(*limits):
                     assert_same(compare(dv.View(a), number)(), np.reshape(expected, a.shape))
                     assert_same(compare(number, dv.View(a))(), np.reshape(reflected, a.shape))
 

@@ -28,6 +28,7 @@ from dataview.errors import warn
 from dataview.index import broadcast_shapes
 from dataview.plan.kinds import Elementwise, known_dtype
 from dataview.plan.node import Node
+from dataview.plan.operations import computed_into
 from dataview.sources import borrow, give_back
 
 
@@ -378,7 +379,7 @@ class Tape:
             if type(step.ufunc) is Joined:
                 step.ufunc(args, values[targets[0]], at.reach)
             else:
-                step.ufunc(*args, out=tuple([values[number] for number in targets]))
+                computed_into(step.ufunc, args, tuple([values[number] for number in targets]))
         for out, value in self.copies:
             np.copyto(values[out], values[value])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -94,7 +94,10 @@ class Masked:
         shape = broadcast_shapes(*map(np.shape, (mask, kept, *operands)))
         found = np.empty(shape, np.asarray(kept).dtype) if out is None else out[0]
         np.copyto(found, kept)
-        self.function(*operands, out=found, where=mask)
+        if self.function in IN_A_ROW:
+            np.copyto(found, self.function(*operands), where=mask)
+        else:
+            self.function(*operands, out=found, where=mask)
         return found
 
 
@@ -432,6 +435,26 @@ def operation_of(ufunc: Ufunc) -> Operation:
 
 TELLING: frozenset[Any] = frozenset((np.isnan, np.isnat, NumpyFunction("is_present")))
 """The operations whose results tell what is missing, so that none of these is missing itself."""
+
+
+# --- what NumPy gets wrong -----------------------------------------------------------------------
+
+IN_A_ROW: frozenset[Any] = frozenset((np.isfinite, np.isinf, np.isnan, np.signbit))
+"""What NumPy 2.0 to 2.4 gets wrong where its results do not follow one another in memory."""
+
+
+def computed_into(ufunc: Any, operands: Sequence[Any], out: tuple[np.ndarray, ...]) -> None:
+    """Have a ufunc write its results into arrays, each of which it gets right.
+
+    >>> out = np.zeros(400, bool)[::2]
+    >>> computed_into(np.isnan, [np.full(200, np.nan)], (out,))
+    >>> bool(out.all())
+    True
+    """
+    if ufunc in IN_A_ROW and not all(array.flags.c_contiguous for array in (*operands, *out)):
+        np.copyto(out[0], ufunc(*operands))
+    else:
+        ufunc(*operands, out=out)
 
 
 # --- comparisons -------------------------------------------------------------------------------
