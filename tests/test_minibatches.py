@@ -262,6 +262,10 @@ COMPUTED = {
     "different": lambda b: np.where(b.input != 16, b.input, -5),
     "a model": lambda b: np.tanh(b.input @ dv.View(np.ones((5, 2))) + 0.5),
     "a vector": lambda b: b.input @ dv.View(W),
+    "sums of samples": lambda b: b.input._sum(axis=-1),
+    "sums that keep the axis": lambda b: b.input._sum(axis=-1, keepdims=True) - b.input,
+    "medians": lambda b: (b.input * W[::-1])._median(axis=-1) + 1,
+    "where the largest is": lambda b: (b.input % 7)._argmax(axis=-1),
 }
 
 

@@ -295,6 +295,7 @@ MISTAKES = [
     ("x._split([0.8, 0.3])", "1.1", "x._split([0.8, 0.2])"),
     ("x._split([80, 20])", "100 | 0.8, 0.2", "x._split([0.8, 0.2])"),
     ("x._split()", "d._split(0.8, 0.2)", "x._split(0.8, 0.2)"),
+    ("x._loader(2, pad=True)", "write 0", "next(x._loader(2, pad=0))()"),
     ("x._loader(2, shuffle=True)", "'shuffle' | sampler='permutation'", "x._loader(2, sampler='permutation')"),
     ("x._minibatches(2, drop_last=True)", "'drop_last' | tail='drop'", "x._minibatches(2, tail='drop')"),
     ("x._loader(2, num_workers=2)", "'num_workers' | workers=2", "x._loader(2, workers=2)"),

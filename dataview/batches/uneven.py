@@ -193,7 +193,9 @@ class Batches(Sampled):
 
     def shapeless(self) -> Exception:
         """Return the error for a question that takes batches of one shape."""
-        return self.rows.shapeless() if isinstance(self.rows, Ragged) else super().shapeless()
+        if isinstance(self.rows, Ragged):
+            return self.rows.shapeless()
+        return super().shapeless() if self.rows.shape is None else ValueError(UNEVEN)
 
     def _is_cut_as(self, other: Batches) -> bool:
         if other.cuts != self.cuts or other.index.shape != self.index.shape:

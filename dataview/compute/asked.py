@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -67,6 +67,9 @@ def _in_single_precision(kind: str, node: Node, *how: Any) -> Node:
 
 def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic of an array, or of pairs of a value and whether it counts."""
+    of_samples = _of_each_sample(kind, node, axis, keepdims, options)
+    if of_samples is not None:
+        return of_samples
     shape = _lengths(node)
     check_ends(node, kind)
     axes = tuple(range(len(shape))) if axis is None else axes_over(axis, len(shape), kind)
@@ -82,6 +85,26 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
     return _in_order(kind, node, axes, keepdims, options, _dtype_of(kind, node))
+
+
+def _of_each_sample(
+    kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]
+) -> Node | None:
+    """Return a statistic of the samples in batches that are not all of one size.
+
+    It is that of all rows, in the same batches; None if it is not, as over the rows of each batch.
+    """
+    if axis is None or not isinstance(node, Sampled) or not node.lifts or node.pass_key:
+        return None
+    axes = axes_over(axis, len(node.extents or ()), kind)
+    lifted = node.as_rows((node,)) if min(axes, default=0) > 1 else None
+    if lifted is None:
+        return None
+    batches, (rows,) = lifted
+    of_row = (
+        tuple(number - 1 for number in axes) if isinstance(axis, (tuple, list)) else axes[0] - 1
+    )
+    return batches.of_rows(of_array(kind, cast(Node, rows), of_row, keepdims, options))
 
 
 def _dtype_of(kind: str, node: Node) -> DType:

@@ -58,8 +58,15 @@ def _truth(advice: str = "") -> Check:
     return check
 
 
+def _padding(name: str, value: Any) -> Any:
+    if value is True:
+        raise TypeError(f"{name}= is the value that shorter samples are filled up with; write 0")
+    return value
+
+
 _count = _number(0)
 _batch_size = _number(1)
+
 _tail = _one_of("short", "drop", "pad", "error")
 _on_error = _one_of("raise", "skip", "replace", function=", or a function of the row and the error")
 _progress = _function("is True, or makes a bar like tqdm", False, True)
@@ -173,7 +180,7 @@ class LoaderOptions(Options):
     pool: int | str | None = None
     fields: Any = None
     collate: Callable[[list[Any]], Any] | None = _option(None, _collate)
-    pad: Any = None
+    pad: Any = _option(None, _padding)
     transform: Any = _option(None, _transform)
     shard: tuple[int, int] = _option((0, 1), _shard)
     even: str = _option("short", _one_of("short", "drop", "pad"))
