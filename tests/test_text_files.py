@@ -1096,3 +1096,23 @@ def test_lists_that_are_all_empty_in_a_file_are_what_they_are_in_others(tmp_path
     assert pa.table(d)["m"].to_pylist() == values
     assert pa.table(d[::-1])["m"].to_pylist() == values[::-1]
     assert pa.table(d[[3, 1]])["m"].to_pylist() == [values[3], values[1]]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.json", "x.txt"])
+def test_rows_that_were_read_are_not_given_once_the_file_has_changed(name, tmp_path):
+    path = tmp_path / name
+    texts = {
+        "x.json": json.dumps([{"a": number} for number in range(1000)]),
+        "x.txt": "\n".join(map(str, range(1000))),
+    }
+    if name in texts:
+        path.write_text(texts[name])
+    else:
+        dv.View(a=np.arange(1000))._save(path)
+    d = dv.open(path)
+    rows = d if name == "x.txt" else d.a
+    assert list(map(int, rows[500:503]())) == [500, 501, 502]
+    path.write_text(path.read_text().replace("501", "777") + "\n")
+    for key in (np.s_[500:503], 501, [502]):
+        with pytest.raises(ValueError, match=r"x\.\w+ has changed since it was opened; open it"):
+            rows[key]()

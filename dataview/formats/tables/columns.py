@@ -243,8 +243,8 @@ class Table(ABC):
         """How many rows the longest group has."""
         return _longest(self.starts)
 
-    def check(self) -> None:  # noqa: B027, what is kept of most tables stays as it was read
-        """Raise if the file is another by now, of which rows may be kept."""
+    def check(self) -> None:  # noqa: B027, what is in memory, or made, stays as it was
+        """Raise if the file is another by now: also for rows that are kept of it."""
 
     def visits(self, order: np.ndarray | None) -> None:  # noqa: B027, most tables have no parts
         """Note in which order the parts will be read."""
@@ -281,6 +281,7 @@ class Table(ABC):
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
         """Return a column of some groups, read or kept; all these names will be asked for."""
+        self.check()
         made: _Reading | None = None
         with self._lock:
             run, others = self._run_of(first, stop)

@@ -181,11 +181,6 @@ class SqliteTable(Table):
         with self.database.reading():
             pass  # it is checked at the end
 
-    def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
-        """Return a column of some groups, read or kept, of a database that is as it was."""
-        self.check()
-        return super().column(name, first, stop, names)
-
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups."""
         with self.database.reading() as connection:

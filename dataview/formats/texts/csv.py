@@ -220,6 +220,10 @@ class CsvTable(Table):
         """Return what the columns are."""
         return {(name,): self.fields[number].kind for name, number in self.numbers.items()}
 
+    def check(self) -> None:
+        """Raise if the file was closed, or has changed."""
+        self.parser.file.check()
+
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns of some groups: what the pass has parsed, and the others parsed now."""
         fields = {self.numbers[name[0]]: self.fields[self.numbers[name[0]]] for name in names}
@@ -227,8 +231,6 @@ class CsvTable(Table):
         left = {number: field for number, field in fields.items() if number not in found}
         if left:
             found |= self._parsed(left, first, stop)
-        else:
-            self.parser.file.check()
         return {(self.parser.names[number],): found[number] for number in fields}
 
     def beside(

@@ -77,6 +77,10 @@ class JsonArray(Table):
         """Whether the file was closed."""
         return self.file.opening.is_closed
 
+    def check(self) -> None:
+        """Raise if the file was closed, or has changed."""
+        self.file.check()
+
     def close(self) -> None:
         """Close the file."""
         super().close()

@@ -195,6 +195,10 @@ class JsonTable(Table):
         """Whether the file was closed."""
         return bool(self.raw.opening.is_closed)
 
+    def check(self) -> None:
+        """Raise if the file was closed, or has changed."""
+        self.raw.check()
+
     def close(self) -> None:
         """Close the file."""
         super().close()

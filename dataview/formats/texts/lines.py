@@ -124,6 +124,10 @@ class LineTable(Table):
         """Whether the file was closed."""
         return self.raw.opening.is_closed
 
+    def check(self) -> None:
+        """Raise if the file was closed, or has changed."""
+        self.raw.check()
+
     def close(self) -> None:
         """Close the file."""
         super().close()
