@@ -378,6 +378,17 @@ def test_records_that_are_missing_stay_missing(write, target, tmp_path, rows):
         assert dv.open(target)._fields() == d._fields() and dv.open(target).s_mask().all()
 
 
+@pytest.mark.parametrize("gone", [[False, True, False], [False] * 3, [True] * 3])
+@pytest.mark.parametrize("texts", [["x", "y", "x"], ["x", None, "x"], [None] * 3])
+@pytest.mark.parametrize("names", [["d"], ["d", "e"], ["e", "d"]])
+def test_records_of_labels_that_are_missing_stay_missing(write, gone, texts, names, tmp_path):
+    members = {"d": pa.array(texts, pa.string()).dictionary_encode(), "e": pa.array([1, 2, 3])}
+    parts = [members[name] for name in names]
+    table = pa.table({"s": pa.StructArray.from_arrays(parts, names, mask=pa.array(gone))})
+    for d in (dv.open(write(table, tmp_path / "b", 2)), dv.View(table)):
+        assert pa.table(d).to_pylist() == table.to_pylist()
+
+
 def test_records_that_are_missing_in_some_files_are_missing_in_all(target, tmp_path):
     folder = tmp_path / "files"
     folder.mkdir()

@@ -83,7 +83,7 @@ def leaves_of(
     by its shape, too, whether these may be elements of its rows, and not only rows.
     """
     leaves, labels = Leaves({}, {}, {}), _labels_in(notes)
-    count, with_mask = 0, set()
+    count, with_mask, lacking = 0, set(), set()
     for field in fields:
         found = list(_leaves(field, (), _Around()))
         for name, _ in found:
@@ -110,20 +110,24 @@ def leaves_of(
                 with_mask.add(name)
             if has_missing is not kind.has_missing:
                 kind = kind._replace(has_missing=has_missing)
+            if is_coded(leaf):  # of which the statistics of a file count no missing ones
+                lacking.add(name)
             leaves.found[name] = Leaf(kind, leaf.type, meta)
-    _leave_whole_records_out(leaves.found, with_mask)
+    _leave_whole_records_out(leaves.found, with_mask, lacking)
     return leaves
 
 
-def _leave_whole_records_out(found: dict[Name, Leaf], with_mask: Collection[Name]) -> None:
+def _leave_whole_records_out(
+    found: dict[Name, Leaf], with_mask: Collection[Name], lacking: Collection[Name]
+) -> None:
     """Take out what tells which records are missing if one of their members never is.
 
-    Records `with_mask` have one in any case.
+    Records `with_mask` have one in any case, and members that are `lacking` may be missing.
     """
     whole = {
         name[:end]
         for name, leaf in found.items()
-        if not leaf.kind.has_missing
+        if not leaf.kind.has_missing and name not in lacking
         for end in range(1, len(name))
     }
     for name in [name for name in found if name[-1] == PRESENT and name not in with_mask]:

@@ -85,7 +85,7 @@ class ParquetTable(ArrowTable):
 
     def _may_miss(self, name: Name, place: int) -> bool:
         """Whether a column may lack values, by what is noted of each group of rows."""
-        if place >= self.metadata.num_columns:
+        if place >= self.metadata.num_columns or name[-1] == PRESENT:  # whose members tell
             return True
         for group in self.groups:
             found = group.column(place).statistics
