@@ -1791,3 +1791,16 @@ def test_options_are_refused_by_a_message_about_them():
         dataset(N)._loader(2, fields=[["x"]])
     with pytest.raises(ValueError, match="1 rows make no whole batches of 2: 1 are left; choose"):
         list(dv.View(lambda: iter(range(3)))._minibatches(2, tail="error"))
+
+
+def test_what_is_no_state_and_a_batch_by_number_are_refused_with_a_remedy():
+    loader = dataset(N)._loader(3)
+    next(loader)
+    for state, said in [
+        ({"model": [1.0], "loader": loader.state_dict()}, "its part 'loader' may be one"),
+        ({"epoch": 3}, r"\['epoch'\] is no state of a loader; state_dict\(\) returns one"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            dataset(N)._loader(3).load_state_dict(state)
+    with pytest.raises(TypeError, match=r"next\(loader\).*_minibatches"):
+        loader[0]

@@ -365,6 +365,12 @@ class Loader:
         options = [option.name for option in dataclasses.fields(LoaderOptions)]
         raise AttributeError(unknown_attribute(name, dir(Loader), options), name=name, obj=self)
 
+    def __getitem__(self, key: object) -> Never:
+        raise TypeError(
+            "a loader hands out its batches in order: next(loader), or a for loop; a batch by its "
+            "number is d._minibatches(batch_size)[0]"
+        )
+
     def __reduce__(self) -> Any:
         raise TypeError("a loader has workers and a place in its epochs; pickle its state_dict()")
 

@@ -46,6 +46,17 @@ class State:
         }
 
 
+def _no_state(saved: Mapping[Any, Any]) -> str:
+    """Return what to say of a mapping that is no state, but may have one among other things.
+
+    >>> _no_state({"weights": [1.0], "loader": {"version": 1, "epoch": 0}})
+    "what has ['weights', 'loader'] is no state of a loader; its part 'loader' may be one"
+    """
+    parts = [n for n, part in saved.items() if isinstance(part, Mapping) and "version" in part]
+    remedy = f"its part {parts[0]!r} may be one" if parts else "state_dict() returns one"
+    return f"what has {[*saved][:5]} is no state of a loader; {remedy}"
+
+
 def restored(
     saved: Any,
     fingerprint: Mapping[str, Any],
@@ -59,6 +70,8 @@ def restored(
     if not isinstance(saved, Mapping):
         raise TypeError(f"a state is what state_dict() has returned; got {saved!r}")
     version = saved.get("version")
+    if version is None:
+        raise ValueError(_no_state(saved))
     if version != VERSION:
         raise ValueError(f"the state has version {version!r}; this loader reads {VERSION}")
     lacking = [name for name in State().saved({}) if name not in saved]
