@@ -201,7 +201,8 @@ def test_parts_of_json_are_joined_as_files_of_json_are(suffix, tmp_path):
     files = [str(tmp_path / f"part-{number}{suffix}") for number in range(3)]
     table = dv.open(files)
     joined = dv.open(tmp_path, layout="parts", format=dv_format(suffix), manifest=True)
-    assert {*joined._fields()} == {*table._fields()} == {*"abcd", "a_mask", "b_mask", "c_mask"}
+    assert {*joined._fields()} == {*table._fields()} == {*"abcd", *(f"{n}_mask" for n in "abcd")}
+    assert joined.d_mask().tolist() == table.d_mask().tolist() == [False, False, True]
     for name in "abc":
         mask = table._field(f"{name}_mask")()
         assert_same(joined._field(f"{name}_mask")(), mask)

@@ -288,7 +288,10 @@ RECORDS = [
 
 def test_missing_keys_and_nulls_have_masks(tmp_path):
     d = dv.open(json_lines(tmp_path, RECORDS))
-    assert set(d._fields()) == {"id", "name", "name_mask", "box", "tags", "good", "good_mask"}
+    assert set(d._fields()) == {
+        *("id", "name", "name_mask", "box", "box_mask", "tags", "good", "good_mask"),
+    }
+    assert d.box_mask().tolist() == [True, True, False]
     assert d.id._dtype() == np.int64 and d.id().tolist() == [1, 2, 3]
     assert d.name().tolist() == ["a", None, None] and d.name_mask().tolist() == [True, False, False]
     assert d.good().tolist() == [False, False, True]
@@ -1116,3 +1119,34 @@ def test_rows_that_were_read_are_not_given_once_the_file_has_changed(name, tmp_p
     for key in (np.s_[500:503], 501, [502]):
         with pytest.raises(ValueError, match=r"x\.\w+ has changed since it was opened; open it"):
             rows[key]()
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
+def test_objects_that_are_missing_stay_missing(name, tmp_path):
+    rows = [
+        {"s": {"a": 1, "t": {"u": 1.5}}, "n": 1, "whole": {"x": 1}, "of": [{"y": 1}, None]},
+        {"s": None, "n": None, "whole": {"x": 2}, "of": []},
+        {"s": {"a": None, "t": None}, "n": 3, "whole": {"x": 3}, "of": None},
+        {"n": 4, "whole": {"x": 4}, "of": [{}]},
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / name).write_text(json.dumps(rows) if name == "x.json" else lines)
+    d = dv.open(tmp_path / name)._drop("of")
+    expected = [{"s": None, **{key: row[key] for key in row if key != "of"}} for row in rows]
+    assert d._fields() == ("s", "n", "whole", "s_mask", "n_mask")
+    assert d.s_mask().tolist() == [True, False, True, False]
+    assert d.s.t_mask[::-1]().tolist() == [False, False, False, True]
+    assert pa.table(d).to_pylist() == expected
+    for again in ("again.jsonl", "again.parquet"):
+        d._save(tmp_path / again)
+        assert pa.table(dv.open(tmp_path / again)).to_pylist() == expected
+    assert pa.table(pickle.loads(pickle.dumps(d))).to_pylist() == expected
+
+
+def test_an_object_that_is_a_number_later_is_named_by_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"s": {"a": 1}}\n{"s": null}\n{"s": 3}\n')
+    d = dv.open(path, rows_settled=2)
+    for read in (lambda: d.s_mask(), lambda: d.s.a()):
+        with pytest.raises(ValueError, match=r"line 3 of .* as field 's'"):
+            read()

@@ -68,6 +68,9 @@ def unified(parts: Sequence[Part], schema: str) -> dict[Name, Kind]:
     """Return what each column is in all tables, or raise if they differ and may not."""
     names = list(dict.fromkeys(name for _, kinds in parts for name in kinds))
     found = {name: _unified(name, parts, schema) for name in names}
+    for record in dict.fromkeys(name[:end] for name in names for end in range(1, len(name))):
+        if not all(any(own[: len(record)] == record for own in kinds) for _, kinds in parts):
+            found.setdefault((*record, PRESENT), Kind(np.dtype(bool)))
     for name in names:
         above = next((name[:n] for n in range(1, len(name)) if name[:n] in found), None)
         if above is not None:

@@ -13,6 +13,7 @@ from dataview.errors import shortened
 from dataview.formats.contents import DEEPEST
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, tidy
 from dataview.formats.tables.schema import missing_in
+from dataview.plan.gaps import PRESENT
 
 MOST_FIELDS = 1 << 12
 """More fields are refused: keys that differ from row to row are data, not names."""
@@ -55,11 +56,15 @@ class Form:
 
 
 class Leaf(NamedTuple):
-    """A column: how its values are found in a row, what they are, and whether they may be null."""
+    """A column: how its values are found in a row, what they are, and whether they may be null.
+
+    One that `tells` of objects is true where there is one, and has no other values.
+    """
 
     steps: Steps
     kind: Kind
     may_miss: bool
+    tells: bool = False
 
 
 # --- before ---------------------------------------------------------------------------------------
@@ -167,7 +172,9 @@ def leaves_of(form: Form, where: str = "line") -> tuple[dict[Name, Leaf], dict[s
             leaves[name] = found
         else:
             lost[".".join(name)] = found if isinstance(found, str) else "has an empty name"
-    return leaves, lost
+    members = {name[:-1] for name, leaf in leaves.items() if not leaf.tells}
+    above = {name[:end] for name in members for end in range(len(name) + 1)}
+    return {n: leaf for n, leaf in leaves.items() if not leaf.tells or n[:-1] in above}, lost
 
 
 def _leaves(
@@ -182,6 +189,8 @@ def _leaves(
     if kinds == {dict}:
         if not form.members:
             yield name, "is an object without members"
+        elif is_missing and name and not in_list:
+            yield (*name, PRESENT), Leaf(steps, Kind(np.dtype(bool)), True, tells=True)
         for key, inner in form.members.items():
             yield from _leaves(inner, where, (*name, key), (*steps, key), is_missing, has_gaps)
     elif kinds == {list} and form.inner is not None:
@@ -248,6 +257,8 @@ class Rows:
 
     def column(self, leaf: Leaf) -> Column:
         """Return the values of a column, in lists if it has such."""
+        if leaf.tells:
+            return self._objects(leaf.steps)
         steps = leaf.steps
         column = self._plain(leaf)
         for end in range(len(steps), 0, -1):
@@ -257,6 +268,13 @@ class Rows:
                     raise self._misfit(steps[: end - 1], {list})
                 column = Column(column, lists.present, lists.offsets)
         return tidy(column)
+
+    def _objects(self, steps: Steps) -> Column:
+        """Return where there is an object."""
+        values = self.values(steps)
+        if not set(map(type, values)) <= {dict, Null}:
+            raise self._misfit(steps, {dict, Null})
+        return Column(np.array([value is not None for value in values], bool), None)
 
     def _may_lack(self, steps: Steps) -> bool:
         """Whether values at a place, or objects that they are in, were seen to be missing."""
@@ -280,12 +298,12 @@ class Rows:
                 try:
                     self.found[steps] = [None if one is None else one.get(step) for one in above]
                 except AttributeError:
-                    raise self._misfit(steps[:-1], {dict}) from None
+                    raise self._misfit(steps[:-1], {dict, Null}) from None
         return self.found[steps]
 
     def _in_lists(self, steps: Steps, lists: list[Any]) -> list[Any]:
         if not set(map(type, lists)) <= {list, Null}:
-            raise self._misfit(steps[:-1], {list})
+            raise self._misfit(steps[:-1], {list, Null})
         present = None if None not in lists else np.array([one is not None for one in lists], bool)
         if present is not None:
             lists = [one or [] for one in lists]
