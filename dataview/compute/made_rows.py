@@ -37,7 +37,7 @@ def are_made_together(node: Node, other: Node) -> bool:
 
 
 def blocks_made(nodes: Sequence[Node], evaluate: Evaluate) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the blocks of several nodes, by the number of each, in which statistics are computed.
+    """Yield the number of a node, and a block of it in which its statistics are computed.
 
     What functions make of some rows is remembered until all nodes have read these.
     """

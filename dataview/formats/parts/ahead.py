@@ -146,9 +146,10 @@ class Ahead:
     def reads_part(
         self, part: int | None, names: Collection[Any] = (), behind: int | None = None
     ) -> None:
-        """Note that these columns of a part are read, and then of another one; None ends turns.
+        """Note that these columns of a part are read now, and those of the part `behind` it next.
 
-        That a column of the part is read twice, as lists are, says then nothing of what comes next.
+        None says that no part is read any more.  Lists are read twice, their lengths first: that a
+        column is read again does not mean then that the rows have come to the next part.
         """
         self._turn = part, names, behind
 

@@ -157,8 +157,8 @@ class PartsTable(Tables):
     ) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, those of a part at a time, once its columns are in memory.
 
-        None is returned where all parts that have any of the rows are there.  Lists are looked up
-        in all parts between those that have any, so that then all parts of the table have to be.
+        None is returned where all parts that have any of the rows are in memory: for lists all
+        parts of the table, since where a list begins follows from the parts before it.
         """
         groups = self.starts.searchsorted(rows, side="right") - 1
         parts: list[int] = np.unique(groups).tolist()

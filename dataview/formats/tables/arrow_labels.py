@@ -1,7 +1,7 @@
-"""Labels of codes as Arrow has them: codes are a dictionary of their labels.
+"""Labels of codes as Arrow has them, which keeps codes and their labels as one dictionary array.
 
-Parquet keeps dictionaries of texts alone, and in the place of other codes there are their labels.
-Which codes these were is in the metadata of the column.
+Parquet has such arrays of texts alone: in place of other codes it has the labels, one for each row.
+The metadata of the column tell which codes these were.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _in_units(times: np.ndarray) -> np.ndarray:
 
 
 def coded_in_arrow(codes: np.ndarray, labels: Any, gaps: np.ndarray | None = None) -> Any:
-    """Return the labels that codes stand for, each once, or one by one if there is one twice.
+    """Return codes with their labels as a dictionary array; as plain values if a label is twice.
 
     >>> coded_in_arrow(np.array([1, -1, 0]), array_of_labels(["a", "b"])).to_pylist()
     ['b', None, 'a']
