@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from oracle import assert_same, attempt, chains, check_same, evaluated, examples, fill, follow
-from stores import Least
+from stores import Least, LeastWritable
 
 DTYPES = ["i8", "f4", ">i2", "U3", "O", "i1,f4"]
 
@@ -358,3 +358,118 @@ def test_rows_that_are_copied_like_values_are_refused():
     with pytest.raises(ValueError, match="swapped like values"):
         np.copyto(second, first)
     assert_same(v(), np.arange(6.0).reshape(3, 2))
+
+
+# ---------------------------------------------------------------- parts joined, again and again
+
+PARTS = {
+    "a run": lambda draw, n: np.s_[(start := draw.integers(n)) : start + draw.integers(1, n + 1)],
+    "backwards": lambda draw, n: np.s_[:: -draw.integers(1, 3)],
+    "steps": lambda draw, n: np.s_[draw.integers(n) :: draw.integers(2, 5)],
+    "numbers": lambda draw, n: draw.integers(-n, n, draw.integers(1, 2 * n)),
+    "a mask": lambda draw, n: draw.random(n) < 0.5,
+    "all": lambda draw, n: np.s_[:],
+}
+
+
+def joined_parts(draw, views, arrays, levels):
+    """Join parts of some views, and parts of what came of it, as their arrays are joined."""
+    for _ in range(levels):
+        parts, rows = [], []
+        for _ in range(draw.integers(2, 12)):
+            number = draw.integers(len(views))
+            key = PARTS[draw.choice([*PARTS])](draw, max(1, len(arrays[number])))
+            if len(arrays[number]):
+                parts.append(views[number][key])
+                rows.append(arrays[number][key])
+        if draw.random() < 0.5:
+            whole = dv.View(arrays[0])._shuffled(3)
+            parts.append(views[0]._shuffled(3))
+            rows.append(whole())
+        views = [dv.concat(*parts), *views]
+        arrays = [np.concatenate(rows), *arrays]
+    return views[0], arrays[0]
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i2", "U3", "O"])
+@given(seed=st.integers(0, 2**32 - 1), levels=st.integers(1, 3), is_file=st.booleans())
+@examples(60)
+def test_rows_of_joined_parts_are_those_of_joined_arrays(dtype, seed, levels, is_file):
+    draw = np.random.default_rng(seed)
+    arrays = [fill((count, 3), np.dtype(dtype), count) for count in (7, 40)]
+    views = [dv.View(Least(array)) if is_file else dv.View(array) for array in arrays]
+    view, array = joined_parts(draw, views, arrays, levels)
+    n = len(array)
+    for key in (
+        np.s_[:],
+        np.s_[n // 3 : 2 * n // 3 + 1],
+        np.s_[::-1],
+        np.s_[-1:0:-3],
+        draw.integers(-n, n, 50),
+        draw.integers(0, n, 0),
+        int(draw.integers(n)),
+        draw.random(n) < 0.3,
+    ):
+        assert_same(view[key](), array[key])
+        columns = (*((key,) if isinstance(key, int) else (key, np.s_[:])), np.s_[::-2])
+        columns = columns[:1] + columns[-1:]
+        assert_same(view[columns](), array[columns])
+
+
+@given(seed=st.integers(0, 2**32 - 1), levels=st.integers(1, 3), is_file=st.booleans())
+@examples(60)
+def test_rows_of_joined_parts_are_written_as_numpy_writes_places(seed, levels, is_file):
+    draw = np.random.default_rng(seed)
+    numbers = [np.arange(7), np.arange(7, 47)]
+    flat = np.arange(47.0 * 3).reshape(47, 3)
+    make = LeastWritable if is_file else np.copy
+    kept = [make(flat[:7]), make(flat[7:])]
+    twins = np.random.default_rng(seed)
+    view, _ = joined_parts(draw, [dv.View(one) for one in kept], numbers, levels)
+    _, rows = joined_parts(twins, [dv.View(one) for one in numbers], numbers, levels)
+    for turn in range(3):
+        n = len(rows)
+        keys = [
+            np.s_[:],
+            np.s_[n // 3 : 2 * n // 3 + 1],
+            np.s_[::-1],
+            draw.integers(-n, n, 30),
+            int(draw.integers(n)),
+            draw.random(n) < 0.3,
+        ]
+        for key in keys:
+            shape = flat[rows[key]].shape
+            value = draw.normal(size=shape) if turn else float(draw.normal())
+            if draw.random() < 0.5 or np.unique(rows[key]).size < np.size(rows[key]):
+                view[key] = value
+                flat[rows[key]] = value
+            else:
+                view[key] += value
+                flat[rows[key]] += value
+            found = np.concatenate([one.kept if is_file else one for one in kept])
+            assert_same(found, flat)
+
+
+def test_rows_by_number_of_joined_parts_of_a_store_are_read_together():
+    array = np.arange(4000.0).reshape(1000, 4)
+
+    class Asked(Least):
+        def read(self, index, memo):
+            calls.append(index.shape[0])
+            return super().read(index, memo)
+
+    calls = []
+    view = dv.View(Asked(array))
+    parts = [view[start : start + 10] for start in range(0, 1000, 10)]
+    numbers = np.random.default_rng(0).integers(0, 1000, 256)
+    swapped = np.concatenate([array[500:], array[:500]])
+    for joined, expected in (
+        (dv.concat(*parts), array),
+        (dv.concat(*parts[::-1]), np.concatenate(np.split(array, 100)[::-1])),
+        (dv.concat(view[500:], view[:500], view), np.concatenate([swapped, array])),
+        (dv.concat(dv.concat(view[500:], view[:500])[7:]), swapped[7:]),
+    ):
+        calls.clear()
+        at = numbers[numbers < len(expected)]
+        assert_same(joined[at](), expected[at])
+        assert calls == [len(at)]

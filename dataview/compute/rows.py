@@ -8,8 +8,7 @@ All else is evaluated through an index; how, `evaluate` knows.
 from __future__ import annotations
 
 import functools
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -42,6 +41,7 @@ from dataview.index.progress import LARGE, begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import row_field, select
 from dataview.plan.fields import NO_FIELDS, NO_META
+from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -72,9 +72,6 @@ PLAN: Any = object()
 FEW = 4096
 """So many elements of memory may be copied besides those that are asked for, and so many rows of
 joined data have a number each."""
-
-SORTED = 8
-"""Rows of more joined parts than this are sorted by their parts; of fewer they are looked for."""
 
 NESTED = 8
 """Deeper plans are evaluated step by step, so that no plan is too deep for Python's stack."""
@@ -336,22 +333,22 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
     """Return what takes rows of joined nodes, each from the node that has it; they are copied."""
     shape, dtype = known_shape(node) if columns is None else columns.shape, node.dtype
     whole = identity(shape) if columns is None else columns
-    parts, firsts, starts = node.nodes, node.starts, node.starts.tolist()
-    if not all(aliases(part) or _of_columns(evaluate, part, whole) for part in parts):
+    joined = joined_rows_of(node)
+    bases = joined.bases
+    if not all(aliases(base) or _of_columns(evaluate, base, whole) for base in bases):
         return None
-    known: dict[int, Taker | None] = {}  # of the parts that were asked for: there may be many
+    known: dict[int, Taker | None] = {}  # of the bases that were asked for: there may be many
 
-    def of_part(number: int, rows: Rows) -> Any:
+    def of_base(number: int, rows: Rows) -> Any:
         if number not in known:
-            known[number] = _of_columns(evaluate, parts[number], whole)
+            known[number] = _of_columns(evaluate, bases[number], whole)
         taker = known[number]
         return PLAN if taker is None else taker(rows)
 
     def in_one_part(rows: int | range) -> Any:
         """Return a copy of rows, if they are all of one part."""
-        ends = (rows, rows) if isinstance(rows, int) else (rows[0], rows[-1])
-        number, last = (bisect_right(starts, row) - 1 for row in ends)
-        found = of_part(number, _shifted(rows, starts[number])) if number == last else PLAN
+        within = joined.of_one(rows)
+        found = PLAN if within is None else of_base(*within)
         if found is PLAN or len(shape) > 1 or not isinstance(rows, int):
             return found if found is PLAN else found.astype(dtype)
         element = np.empty(1, dtype)
@@ -364,36 +361,15 @@ def _of_joined(evaluate: Evaluate, node: Concat, columns: Index | None = None) -
         found = in_one_part(rows) if isinstance(rows, range) and rows else PLAN
         if found is not PLAN or (isinstance(rows, range) and len(rows) > FEW):
             return found  # long runs are divided among the parts without a number for each row
-        numbers = as_array(rows)
-        out = np.empty((len(numbers), *shape[1:]), dtype)
-        for number, places in _by_part(firsts.searchsorted(numbers, "right") - 1, len(starts)):
-            found = of_part(number, numbers[places] - starts[number])
-            if found is PLAN:
-                return PLAN
+        out = np.empty((len(rows), *shape[1:]), dtype)
+        for number, within, places in joined.of(as_array(rows)):
+            found = of_base(number, within)
+            if found is PLAN or (len(found) == len(rows) and found.dtype == dtype):
+                return found  # all of them are of one base
             out[places] = found
         return out
 
     return taken
-
-
-def _by_part(which: np.ndarray, count: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Return which of so many numbers occur, each with the places where it does."""
-    if count <= SORTED or not len(which):
-        for number in range(count):
-            places = (which == number).nonzero()[0]
-            if len(places):
-                yield number, places
-        return
-    order = which.argsort(kind="stable")
-    numbers = which[order]
-    start = 0
-    for end in [*(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(which)]:
-        yield int(numbers[start]), order[start:end]
-        start = end
-
-
-def _shifted(rows: int | range, by: int) -> int | range:
-    return rows - by if isinstance(rows, int) else range(rows.start - by, rows.stop - by, rows.step)
 
 
 def _of_record(evaluate: Evaluate, node: Record) -> Taker | None:

@@ -12,7 +12,6 @@ from numpy.lib.array_utils import normalize_axis_index
 from dataview.errors import StreamError, shortened
 from dataview.index import (
     Affine,
-    Constant,
     Index,
     as_array,
     axes_of,
@@ -30,6 +29,7 @@ from dataview.index.shape_texts import shape_text
 from dataview.plan import layout
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields, Window, read_only_meta
+from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of
@@ -256,31 +256,43 @@ class Piece(NamedTuple):
 
     def of(self, whole: np.ndarray) -> np.ndarray:
         """Return the view's array with the axes first over which the rows vary."""
-        return np.moveaxis(whole, self.axes, range(len(self.axes)))
+        first = range(len(self.axes))
+        return whole if self.axes == tuple(first) else np.moveaxis(whole, self.axes, first)
 
 
 def split_rows(node: Concat, index: Index) -> Iterator[Piece]:
-    """Return the parts of what an index selects from joined nodes, one for each node it meets."""
+    """Return the parts of what an index selects from joined nodes, one for each node it meets.
+
+    Rows by number are those of what the nodes are parts of: so those of one file are one part.
+    """
     rows = index.maps[0]
-    if isinstance(rows, Constant):
-        number = int(node.starts.searchsorted(rows.offset, side="right")) - 1
+    if not axes_of(rows):
+        number = int(node.starts.searchsorted(positions(rows, ()), side="right")) - 1
         yield Piece(node.nodes[number], _shifted(index, node, number), (), ())
         return
     over = axes_of(rows)
     others = [axis for axis in range(len(index.shape)) if axis not in over]
     moved = renumbered(index, [*over, *others])
     if len(over) == 1 and isinstance(moved.maps[0], Affine):
-        for number, low, high in _runs(node, moved.maps[0], moved.shape[0]):
-            where = _shifted(compose(moved, block_index(moved.shape, low, high)), node, number)
+        first, shape, columns = moved.maps[0], moved.shape, moved.maps[1:]
+        are_rows = not any(0 in axes_of(map_) for map_ in columns)
+        for number, low, high in _runs(node, first, shape[0]):
+            if are_rows:
+                start = first.offset + first.strides[0][1] * low - int(node.starts[number])
+                line = Affine(start, first.strides)
+                where = Index((high - low, *shape[1:]), (line, *columns))
+            else:
+                where = _shifted(compose(moved, block_index(shape, low, high)), node, number)
             yield Piece(node.nodes[number], where, over, (slice(low, high),))
         return
     lines = moved.shape[: len(over)]
     spread = np.broadcast_to(positions(moved.maps[0], lines), lines)
-    which = np.searchsorted(node.starts, spread, side="right") - 1
-    for number in np.unique(which).tolist():
-        places = (which == number).nonzero() if over else ()
-        where = _shifted(_picked(moved, lines, places), node, number)
-        yield Piece(node.nodes[number], where, over, _as_line(places))
+    joined = joined_rows_of(node)
+    for number, numbers, among in joined.of(spread.reshape(-1)):
+        places = np.unravel_index(np.arange(spread.size)[among], lines)
+        picked = _picked(moved, lines, places)
+        where = Index(picked.shape, [numbers_map(numbers), *picked.maps[1:]])
+        yield Piece(joined.bases[number], where, over, _as_line(places))
 
 
 def _runs(node: Concat, rows: Affine, count: int) -> Iterator[tuple[int, int, int]]:

@@ -207,8 +207,7 @@ class Select(Node):
         self, node: Node, index: Index, fields: Fields | LateFields, meta: Mapping[str, Any]
     ) -> None:
         super().__init__(index.shape, node.dtype, fields, meta)
-        self.node = node
-        self.index = index
+        self.node, self.index = node, index
         self.levels = node.levels + 1
         self.has_gaps = node.has_gaps
         self.settled = node.settled
@@ -420,17 +419,24 @@ class Driven(Node):
 
 
 class Concat(Node):
-    """Nodes one after the other along the first axis; `divided` as of what is stored."""
+    """Nodes one after the other along the first axis; `divided` as of what is stored.
 
-    __slots__ = ("divided", "nodes", "starts")
+    `joined_rows` is what was found out about their rows: see `plan.joined_rows`.
+    """
+
+    __slots__ = ("divided", "joined_rows", "nodes", "starts")
     parts = ("nodes",)
 
     def __init__(self, nodes: tuple[Node, ...], shape: Shape, dtype: DType, fields: Fields) -> None:
         super().__init__(shape, dtype, fields)
         self.nodes, self.divided = nodes, False
-        lengths = [known_shape(node)[0] for node in nodes]
-        self.starts = np.cumsum([0, *lengths[:-1]])
+        self.joined_rows: Any = None
+        self.starts = np.cumsum([0, *(known_shape(node)[0] for node in nodes[:-1])])
         self.levels = levels_above(nodes)
+
+    def forget(self) -> None:
+        super().forget()
+        self.joined_rows = None
 
 
 class Reduction(Node):

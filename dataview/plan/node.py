@@ -350,7 +350,9 @@ def told_of_reduced(
     return fields, computed_meta(node.meta, dtype) if is_over_rows else NO_META
 
 
-REMEMBERED = ("lent", "reader", "followed", "program", "settled", "laid", "lying", "next_pass")
+REMEMBERED = (
+    "lent", "reader", "followed", "program", "settled", "laid", "lying", "next_pass", "joined_rows",
+)  # fmt: skip
 """The slots of nodes that are caches."""
 
 

@@ -21,6 +21,7 @@ from dataview.index import (
 from dataview.plan.build import elementwise, field, select
 from dataview.plan.gaps import known_in, masks_in, present_in
 from dataview.plan.guards import endless, is_broadcast_to
+from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -173,12 +174,18 @@ def _refusal(node: Node) -> str:
     """Return why a node cannot be written, an empty text if it can."""
     one: Any = node
     parts = [one.node] if is_of_source(node) else below([node], _shown)
-    return next(filter(None, map(_refusal_of_part, parts)), "")
+    refusal = next(filter(None, map(_refusal_of_part, parts)), "")
+    if not refusal:
+        for part in parts:
+            if isinstance(part, Concat):
+                joined_rows_of(part).are_writable = True  # to ask many again would take long
+    return refusal
 
 
 def _shown(node: Node) -> list[Any]:
-    """Return the nodes whose data a node shows at other places."""
-    return node.made_of() if isinstance(node, (Select, Driven, Concat)) else []
+    """Return the nodes whose data a node shows at other places, as far as these are to be asked."""
+    is_known = isinstance(node, Concat) and joined_rows_of(node).are_writable
+    return node.made_of() if isinstance(node, (Select, Driven, Concat)) and not is_known else []
 
 
 def _refusal_of_part(node: Node) -> str:

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute import LatePlace, changing, memory_of
-from dataview.index import Index, compose, identity, parse
+from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.plan.guards import is_broadcast_to
-from dataview.plan.kinds import Record, Select, Stored, members
+from dataview.plan.joined_rows import joined_rows_of
+from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.values import cast
 from dataview.write import runs
@@ -35,6 +36,7 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
 
     Rows of a record take a mapping or a tuple of such values.
     """
+    node, key = _in_one_node(node, key)
     pairs = _in_fields(node, value)
     if not pairs or runs.is_within_statement():
         return False
@@ -83,6 +85,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
 
 def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
     """Write what an operator makes of some rows, and of a number or an array, over the rows."""
+    node, key = _in_one_node(node, key)
     memory = _memory_to_write(node)
     if memory is None or not _is_plain(other):
         return False
@@ -140,6 +143,23 @@ def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
 
 
 # --- what can be written so ---------------------------------------------------------------------
+
+
+def _in_one_node(node: Node, key: Any) -> tuple[Node, Any]:
+    """Return the node with all rows that a key selects of joined nodes, and these; else both."""
+    if type(node) is not Concat or node.has_gaps or type(key) is tuple:
+        return node, key
+    joined = joined_rows_of(node)
+    if not joined.are_writable:
+        return node, key
+    if not isinstance(key, np.ndarray):
+        rows = range(known_shape(node)[0])[key]
+        found = joined.of_one(rows) if isinstance(rows, int) or rows else None
+    else:
+        found = next(iter(joined.of(key)))[:2] if len(joined.bases) == 1 else None
+    if found is None or joined.bases[found[0]].dtype != node.dtype:
+        return node, key
+    return joined.bases[found[0]], row_key(found[1])
 
 
 def _in_fields(node: Any, value: Any) -> Sequence[tuple[Node, Any]]:

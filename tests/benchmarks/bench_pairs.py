@@ -140,7 +140,9 @@ def datasets(folder: Path) -> dict[str, Any]:
     v = dv.View(x)
     z = (v - v._mean(axis=0)) / v._std(axis=0)
     z[:1]()
-    half = ROWS // 2
+    half, each = ROWS // 2, ROWS // 100
+    parts = [np.s_[start : start + each] for start in range(0, ROWS, each)]
+    file = dv.View(x=dv.open(folder / "x.npy"), y=y)
     return {
         "members": dv.View(x=x, y=y),
         "windows": dv.View(x, x=np.s_[: WIDTH - 1]),
@@ -148,7 +150,9 @@ def datasets(folder: Path) -> dict[str, Any]:
         "joined": dv.concat(dv.View(x=x[:half], y=y[:half]), dv.View(x=x[half:], y=y[half:])),
         "standardised": dv.View(x=z, y=y),
         "integers": dv.View(x=y, y=x),
-        "a file": dv.View(x=dv.open(folder / "x.npy"), y=y),
+        "a file": file,
+        "100 parts of a file": dv.concat(*[file[part] for part in parts]),
+        "100 arrays": dv.concat(*[dv.View(x=x[part].copy(), y=y[part]) for part in parts]),
     }
 
 

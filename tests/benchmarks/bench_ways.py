@@ -87,6 +87,7 @@ READING = {
     "np.asarray(v[k])": "x[k]",
     "c[100:356]()": "x[100:356].copy()",
     "c[k]()": "x[k]",
+    "h[k]()": "x[k]",
     "s[100:356]()": "x.take(order[100:356], 0)",
     "z[100:356]()": "(x[100:356] - mean) / std",
     "z[k]()": "(x[k] - mean) / std",
@@ -145,6 +146,8 @@ def reading() -> None:
         "z": (v - v._mean(axis=0)) / v._std(axis=0), "cols": [3, 100, 7, 50],
         "t": v[:32_000]._transpose(), "xt": x[:32_000].T, "xg": np.asfortranarray(x[:32_000]),
     }  # fmt: skip
+    each = len(x) // 100
+    names["h"] = dv.concat(*[v[start : start + each] for start in range(0, len(x), each)])
     names["g"] = dv.View(names["xg"])  # in Fortran order, as the columns of a frame are
     rows = []
     for way, plain in READING.items():
