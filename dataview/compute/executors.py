@@ -119,10 +119,16 @@ def run_blocks(
 
 
 def run_in_windows(
-    work: Callable[[Any], Any], items: list[Any], window: int, what: str
+    work: Callable[[Any], Any], items: list[Any], window: int, what: str, is_alone: bool = False
 ) -> Iterator[Any]:
-    """Yield `work(item)` for each item, in order, of which so many wait for the caller at most."""
+    """Yield `work(item)` for each item, in order, of which so many wait for the caller at most.
+
+    If the caller works alone, none waits: at work that holds Python's lock, threads take turns.
+    """
     with contextlib.closing(begin(what, len(items))) as task:
+        if is_alone:
+            yield from (_done(work, item, task) for item in items)
+            return
         for start in range(0, len(items), window):
             yield from _results(work, items[start : start + window], False, task)
 

@@ -14,6 +14,7 @@ from dataview.compute import (
     evaluate,
     in_requests,
     makers_of,
+    memory_of,
     quantile_dtype,
     result_dtype,
     run_in_windows,
@@ -368,7 +369,7 @@ class Statistics(Photograph):
         blocks = blocks_of(node, ROWS_OF_EACH * count)
         window = max(2, WINDOW * MANY // max(MANY, count))
         work = in_requests(columns_in(node), grouped)
-        for some, states in run_in_windows(work, blocks, window, "groups"):
+        for some, states in run_in_windows(work, blocks, window, "groups", self._is_addition(node)):
             sizes += some
             with np.errstate(all="ignore"):
                 totals = (
@@ -378,6 +379,13 @@ class Statistics(Photograph):
                 )
         _check_rows(sizes, table)
         return totals
+
+    def _is_addition(self, node: Node) -> bool:
+        """Whether nothing but to add is left to do, at which NumPy holds Python's lock."""
+        in_memory = [memory_of(column) for column in columns_in(node)]
+        return {*self.kinds.values()} <= {"sum", "mean"} and all(
+            memory is not None and memory.dtype in (np.int64, np.float64) for memory in in_memory
+        )
 
 
 def _has(found: np.ndarray | None, name: str) -> TypeGuard[np.ndarray]:
