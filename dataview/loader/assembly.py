@@ -152,12 +152,12 @@ class Assembly:
 
     def __call__(self, task: Task, mark: Mark = NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
-        outcome = self._batch(task, mark)
+        remembered = self._remembers
+        outcome = self._remembering(task, mark) if remembered else self._outcome(task, mark, None)
         return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
 
-    def _batch(self, task: Task, mark: Mark) -> Outcome:
-        if not self._remembers:
-            return self._outcome(task, mark, None)
+    def _remembering(self, task: Task, mark: Mark) -> Outcome:
+        """Return the batch of a task: what functions make of a sample is kept until it is done."""
         made = Made(max(1, len(task.rows)) * FROM_OTHERS)
         try:
             return self._outcome(task, mark, made)
