@@ -3,6 +3,7 @@
 import copy
 import functools
 import itertools
+import tempfile
 import weakref
 
 import numpy as np
@@ -780,6 +781,110 @@ def test_statistics_before_a_write_call_a_function_once(monkeypatch):
     for place, mean in enumerate(means):
         np.testing.assert_allclose(mean(), np.mean(noise.of(place)), rtol=1e-13)
     assert noise.calls == 600
+
+
+BESIDE_DATA = {
+    "data": lambda *parts: (*parts, parts[-1]._mean()),
+    "a statistic of each row": lambda *parts: (parts[0], parts[-1]._max(axis=1), parts[0]._sum()),
+    "expressions": lambda *parts: (sum(parts), 2 * parts[-1]._std(axis=0), parts[0] + 1),
+    "quantiles": lambda *parts: (parts[0], parts[0]._median(), parts[-1]._quantile(0.3, axis=0)),
+    "data less a mean": lambda *parts: (parts[0] - parts[-1]._mean(axis=0), parts[0]._mean()),
+    "standardized": lambda *parts: [(x - x._mean(axis=0)) / x._std(axis=0) for x in parts],
+    "a statistic of a statistic": lambda *parts: (
+        (parts[0] - parts[-1]._mean())._max(axis=0),
+        (parts[-1] > parts[0]._mean())._sum(),
+        abs(parts[0] - parts[0]._median())._median(),
+    ),
+    "less its own mean": lambda *parts: (parts[0] - parts[-1]._mean(axis=1)[:, None],),
+    "less both": lambda *parts: (
+        parts[0] - parts[-1]._mean(axis=1, keepdims=True) - parts[-1]._mean(),
+    ),
+    "parts": lambda *parts: (parts[0][::2], parts[-1][::2]._mean(), parts[0][::2, 1]),
+    "a mask": lambda *parts: (parts[0] > parts[-1]._mean(), parts[0] == parts[0]._max()),
+}
+
+
+@pytest.mark.parametrize("rows", [50, 600])
+@pytest.mark.parametrize("fields", [2, 3, 5])
+@pytest.mark.parametrize("asked", BESIDE_DATA)
+def test_data_beside_statistics_call_a_function_once(asked, fields, rows, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    noise, names = Noise(fields), [f"f{place}" for place in range(fields)]
+    d = dv.View(x=np.arange(rows))._map(noise, fields=names, shape=(3,), dtype=float)
+    with sizes.set(part_bytes=2000, quantile_bytes=5000):
+        found = dv.evaluate(*BESIDE_DATA[asked](*(d._field(name) for name in names)))
+    assert noise.calls == (rows // 2 if asked == "parts" else rows)
+    if asked == "parts":
+        noise.rows = {row: noise.rows.get(row, np.empty(3)) for row in range(rows)}
+    whole = [dv.View(np.stack(noise.of(place))) for place in range(fields)]
+    with sizes.set(part_bytes=2000, quantile_bytes=5000):
+        for one, expected in zip(found, BESIDE_DATA[asked](*whole), strict=True):
+            np.testing.assert_array_equal(one, expected())  # to the last bit
+
+
+def test_data_beside_a_mean_are_as_numpy_computes_them(monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(2)
+    d = dv.View(x=np.arange(600))._map(noise, fields=["f0", "f1"], shape=(3,), dtype=float)
+    data, mean, centred = dv.evaluate(d.f0, d.f1._mean(), d.f1 - d.f1._mean(axis=0))
+    assert noise.calls == 600
+    f0, f1 = np.stack(noise.of(0)), np.stack(noise.of(1))
+    np.testing.assert_array_equal(data, f0)
+    np.testing.assert_allclose(mean, f1.mean(), rtol=1e-13)
+    np.testing.assert_allclose(centred, f1 - f1.mean(axis=0), rtol=0, atol=1e-13)
+    assert type(data) is np.ndarray
+    assert data.flags.writeable
+
+
+CALLED = {
+    "less a mean": lambda a, b: a - b._mean(),
+    "less its own mean": lambda a, b: a - b._mean(axis=1)[:, None],
+    "less both": lambda a, b: a - b._mean(axis=1, keepdims=True) - a._mean(axis=0),
+    "standardized": lambda a, b: (a - a._mean(axis=0)) / b._std(axis=0),
+    "a mask": lambda a, b: a > b._median(),
+}
+
+
+@pytest.mark.parametrize("rows", [50, 600])
+@pytest.mark.parametrize("asked", CALLED)
+def test_a_view_with_statistics_calls_a_function_once(asked, rows, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    noise = Noise(2)
+    d = dv.View(x=np.arange(rows))._map(noise, fields=["f0", "f1"], shape=(3,), dtype=float)
+    found = CALLED[asked](d.f0, d.f1)()
+    assert noise.calls == rows
+    expected = CALLED[asked](*(dv.View(np.stack(noise.of(place))) for place in (0, 1)))()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_some_rows_less_their_means_call_a_function_once_for_each(monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(2)
+    d = dv.View(x=np.arange(600))._map(noise, fields=["f0", "f1"], shape=(3,), dtype=float)
+    centred = d.f0 - d.f1._mean(axis=1)[:, None]
+    some = centred[100:500]()
+    assert noise.calls == 400
+    f0, f1 = np.stack(noise.of(0)), np.stack(noise.of(1))
+    np.testing.assert_array_equal(some, f0 - f1.mean(axis=1, keepdims=True))
+    centred[7]()
+    assert noise.calls == 401
+
+
+def test_rows_that_statistics_have_kept_lie_in_a_file_if_they_are_many(monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    opened = []
+    made = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: opened.append(1) or made())
+    d = dv.View(x=np.arange(600.0))._map(lambda row: np.full(3, row.x()), shape=3, dtype=float)
+    with sizes.set(quantile_bytes=5000):
+        (d - d._mean())()
+        assert opened == [1]
+        dv.evaluate(d, d._mean())  # what was asked for is in memory
+        assert opened == [1]
+    (d - d._mean())()
+    assert opened == [1]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "jsonl", "npz", "h5"])

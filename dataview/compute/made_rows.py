@@ -79,13 +79,16 @@ class _Parts:
 
 
 class KeptRows:
-    """All rows of a node, for what is found in several passes: many lie in a temporary file."""
+    """All rows of a node, for what is found in several passes: many lie in a temporary file.
 
-    def __init__(self, node: Node) -> None:
+    Not if they are kept `in_memory`, since they are asked for as they are.
+    """
+
+    def __init__(self, node: Node, in_memory: bool = False) -> None:
         shape, dtype = known_shape(node), known_dtype(node)
         nbytes = size_of(shape) * dtype.itemsize
         self.count = 0
-        if nbytes <= sizes.quantile_bytes // 2 or dtype.hasobject:
+        if in_memory or nbytes <= sizes.quantile_bytes // 2 or dtype.hasobject:
             self.rows = np.empty(shape, dtype)
             return
         with tempfile.TemporaryFile() as file:  # the memory that is mapped to it stays

@@ -14,12 +14,15 @@ from dataview.compute import executors, rows
 from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
+from dataview.compute.kept_rows import needed_later
 from dataview.compute.part_by_part import places_by_part
 from dataview.compute.passes import pending
 from dataview.compute.photographs import changing_arrays
+from dataview.compute.statistics import take
 from dataview.compute.ways import (
     Cut,
     aliases,
+    cuts_along,
     cuts_of_grid,
     cuts_of_request,
     grid_of_rows,
@@ -29,6 +32,7 @@ from dataview.compute.ways import (
     makers_of,
     making_together,
     row_cuts,
+    rows_of_request,
     rows_shape,
 )
 from dataview.index import (
@@ -38,6 +42,7 @@ from dataview.index import (
     compose,
     identity,
     in_a_run,
+    is_endless,
     parse,
     rows_index,
 )
@@ -49,6 +54,7 @@ from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
     Record,
+    Reduction,
     Sampled,
     known_dtype,
     known_shape,
@@ -61,7 +67,6 @@ from dataview.plan.photographs import take_tables
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far
 
-rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate)
 fields_at = functools.partial(rows.fields_at, evaluate)
 reader_of: Callable[[Node], Callable[[Any], Any]] = functools.partial(rows.reader_of, evaluate)
 read_as_rows_of = functools.partial(rows.read_as_rows_of, evaluate)
@@ -73,35 +78,51 @@ def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
     All statistics are taken together; expressions of one shape run through the same blocks.
     """
     memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
-    if have_makers_in_common(nodes):
+    wanted = pending(*nodes)
+    if have_makers_in_common([*nodes, *dict.fromkeys(part.node for part in wanted)]):
         with made_once():
-            found = _in_blocks(nodes) or _evaluate_all(nodes, memo)
+            found = _beside_statistics(nodes, wanted)
+            found = found or _in_blocks(nodes) or _evaluate_all(nodes, memo)
     else:
         found = _part_by_part(nodes) or _evaluate_all(nodes, memo)
     return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
 
 
-def evaluate_view(node: Node) -> np.ndarray:
-    """Return the data of a view; in expressions, statistics of rows are of those that are read."""
-    found = pending(node) if isinstance(node, Elementwise) and not node.settled else []
-    if found and all(0 not in part.axes for part in found):
-        return evaluate_at_once(node)
-    return evaluate(node)  # other statistics take a pass, which those of rows join
+def evaluate_view(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
+    """Return the data of a view, or of a part: each sample is made once for its statistics, too."""
+    wanted = [] if node.settled or memo is not None else pending(node)
+    if not wanted or isinstance(node, Reduction) or node.shape is None:
+        return evaluate(node, index, memo)
+    return evaluate_at_once(node, index)
 
 
-def evaluate_at_once(node: Node) -> np.ndarray:
-    """Return the data of a node, in blocks if functions make them: each sample is made once.
+rows_of: Callable[..., Any] = functools.partial(rows.rows_of, evaluate_view)
 
-    So its statistics of rows are computed of the rows that it reads itself.
+
+def evaluate_at_once(node: Node, index: Index | None = None) -> np.ndarray:
+    """Return the data of a node or of a part, in blocks if functions make them: each sample once.
+
+    So its statistics of rows are computed of the rows that it reads itself.  Those of all rows take
+    a pass, and the rows that are needed after it are kept.
     """
     if not makers_of(node):
-        return evaluate(node)
-    read = [part.node for part in pending(node) if 0 not in part.axes]
+        return evaluate(node, index)
+    wanted = pending(node)
+    if index is None and any(0 in part.axes for part in wanted):
+        return evaluate_all([node])[0]
+    read = [part.node for part in wanted if 0 not in part.axes]
+    shape = known_shape(node) if index is None else index.shape
+    step = rows_of_request([node, *read])
     with made_once():
-        cuts, shape = cuts_of_request([node, *read]), known_shape(node)
-        return np.concatenate(
-            [evaluate(node, None if cut is None else cut.within(shape)) for cut in cuts]
-        )
+        if not shape or shape[0] <= step or is_endless(shape[0]):
+            return evaluate(node, index)
+        whole, made = index or identity(shape), made_so_far()
+        out = np.empty(shape, node.dtype)
+        for cut in cuts_along(0, shape[0], step):
+            cut.of(out)[...] = evaluate(node, compose(whole, cut.within(shape)))
+            if made is not None:
+                made.forget()
+    return out
 
 
 def _evaluate_all(nodes: Sequence[Node], memo: Memo) -> dict[Node, np.ndarray]:
@@ -117,6 +138,25 @@ def _evaluate_all(nodes: Sequence[Node], memo: Memo) -> dict[Node, np.ndarray]:
     for group in alike.values():
         found.update(zip(group, evaluate_together(group, None, memo), strict=True))
     return found
+
+
+def _beside_statistics(
+    nodes: Sequence[Node], wanted: Sequence[Reduction]
+) -> dict[Node, np.ndarray]:
+    """Return the data of nodes, the samples of which are made in the passes of their statistics.
+
+    If these samples are remembered anyway, nothing is returned.
+    """
+    later = needed_later(nodes, wanted) if wanted else None
+    if later is None:
+        return {}
+    take_tables(nodes)
+    take(wanted, evaluate, later)
+    later.make(evaluate)
+    arrays = {node: later.array(node) for node in nodes}
+    found = {node: array for node, array in arrays.items() if array is not None}
+    others = [node for node in arrays if node not in found]
+    return found | dict(zip(others, evaluate_all(list(map(later.data_of, others))), strict=True))
 
 
 def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:

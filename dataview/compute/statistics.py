@@ -18,6 +18,7 @@ import numpy as np
 
 from dataview.compute.asked import kind_for, of_array
 from dataview.compute.executors import run_blocks, run_in_windows
+from dataview.compute.kept_rows import RowsForLater
 from dataview.compute.kernel import FloatErrors, Position, in_array
 from dataview.compute.made_rows import (
     KeptRows,
@@ -65,11 +66,19 @@ lock = threading.Lock()
 """Held while a statistic, or some of its rows, get values."""
 
 
-def take(wanted: Sequence[Reduction], evaluate: Evaluate) -> None:
-    """Compute the statistics that have no value yet, those of one operand in one pass."""
+def take(
+    wanted: Sequence[Reduction], evaluate: Evaluate, later: RowsForLater | None = None
+) -> None:
+    """Compute the statistics that have no value yet, those of one operand in one pass.
+
+    Rows of the same samples that are needed `later` are kept as they pass.
+    """
     known: dict[Node, Node] = {}
     for groups in passes(wanted):
-        _take_groups(groups, known, evaluate)
+        if later is None:
+            _take_groups(groups, known, evaluate)
+        else:
+            _take_and_keep(groups, known, evaluate, later)
 
 
 def take_below(node: Node, evaluate: Evaluate) -> None:
@@ -104,6 +113,30 @@ def _take_groups(
         copy_context().run(_take_together, groups, evaluate)
     else:
         _take_group(groups[0], known, evaluate)
+
+
+def _take_and_keep(
+    groups: list[list[Reduction]],
+    known: dict[Node, Node],
+    evaluate: Evaluate,
+    later: RowsForLater,
+) -> None:
+    """Compute statistics in one pass, or of rows that were kept, and keep what is needed later."""
+    nodes = [later.data_of(alike[0].node) for alike in groups]
+    if any(node is not alike[0].node for node, alike in zip(nodes, groups, strict=True)):
+        for alike, node in zip(groups, nodes, strict=True):
+            same = [other.replaced(node=node) for other in alike]
+            _take_group(same, known, evaluate)
+            for other, one in zip(alike, same, strict=True):
+                _set_value(other, np.array(one.taken))
+        return
+    beside = later.made_with(nodes[0])
+    if not beside:
+        _take_groups(groups, known, evaluate)
+        return
+    _check_failed(*groups)
+    copy_context().run(_take_together, groups, evaluate, nodes, beside)
+    later.add(beside)
 
 
 def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evaluate) -> None:
@@ -153,16 +186,22 @@ def _shortened(node: Node, known: dict[Node, Node], evaluate: Evaluate) -> Node:
 
 
 def _take_together(
-    groups: list[list[Reduction]], evaluate: Evaluate, nodes: Sequence[Node] = ()
+    groups: list[list[Reduction]],
+    evaluate: Evaluate,
+    nodes: Sequence[Node] = (),
+    beside: Mapping[Node, KeptRows] = MappingProxyType({}),
 ) -> None:
-    """Compute statistics, each group over the same axes of a node, in one pass."""
+    """Compute statistics, each group over the same axes of a node, in one pass.
+
+    The rows of other nodes that it reads `beside` these are kept.
+    """
     nodes = nodes or [alike[0].node for alike in groups]
     counted = [
         Wanted(own, node)
         for alike, node in zip(groups, nodes, strict=True)
         if (own := [other for other in alike if other.kind in KINDS])
     ]
-    kept = _rows_to_keep(groups)
+    kept = _rows_to_keep(groups, beside)
     errors = FloatErrors()
     values = _values_of(counted, evaluate, errors, kept) if counted or kept else []
     for other in itertools.chain(*(one.statistics for one in counted)):
@@ -178,15 +217,20 @@ def _take_together(
             _set_value(other, quantiles_of(other, evaluate, data))
 
 
-def _rows_to_keep(groups: list[list[Reduction]]) -> dict[Node, KeptRows]:
-    """Return what keeps the rows of nodes of which quantiles are found, if functions make them."""
+def _rows_to_keep(
+    groups: list[list[Reduction]], kept: Mapping[Node, KeptRows]
+) -> dict[Node, KeptRows]:
+    """Return what keeps the rows of nodes of which quantiles are found, if functions make them.
+
+    Those of some nodes are `kept` anyway.
+    """
     exact = [
         other
         for other in itertools.chain(*groups)
         if other.kind not in KINDS and not other.options["approx"]
     ]
     nodes = dict.fromkeys(other.node for other in exact if is_made_of_rows(other.node))
-    return {node: KeptRows(node) for node in nodes}
+    return {**{node: KeptRows(node) for node in nodes if node not in kept}, **kept}
 
 
 def _of_ragged_rows(node: Reduction, evaluate: Evaluate) -> np.ndarray:
