@@ -25,7 +25,7 @@ import dataview as dv
 import files
 import fuzz_openers
 from children import printed
-from dataview.formats import FORMATS
+from dataview.formats import FORMATS, contents
 from dataview.formats.arrays import H5pySource, ZarrSource, matlab5, npz
 from dataview.formats.arrays import tensors as tensor_files
 from dataview.formats.arrays.plain_in_hdf5 import Numbers
@@ -920,6 +920,30 @@ def test_a_broken_chunk_names_its_array(tmp_path):
     np.testing.assert_array_equal(d.x[3:](), X[3:])
     with pytest.raises(ValueError, match=r"zarr .*three\.zarr/x cannot be read"):
         d.x()
+
+
+def test_links_between_groups_of_zarr_that_lead_back_or_double_come_to_an_end(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(contents, "MOST_REPEATS", 50)
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("x", data=X)
+    for name in ("one", "two"):
+        (tmp_path / "a.zarr" / name).symlink_to(tmp_path / "a.zarr")
+    d = dv.open(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(d.x(), X)
+    for name in ("one", "two"):
+        with pytest.raises(dv.FieldError, match=f"'{name}' is a group that contains itself"):
+            d._field(name)
+    for number in range(30):  # each leads to the one before it twice: there are 2**30 paths
+        above = zarr.create_group(tmp_path / f"{number}.zarr")
+        above.create_array("x", data=X + number)
+        for name in ("one", "two") if number else ():
+            (tmp_path / f"{number}.zarr" / name).symlink_to(tmp_path / f"{number - 1}.zarr")
+    d = dv.open(tmp_path / "29.zarr")
+    with pytest.raises(dv.FieldError, match="is reached by a link, and more than 50 lead"):
+        d.two  # noqa: B018
+    np.testing.assert_array_equal(d.one.one.x(), X + 27)
 
 
 def test_a_chunk_of_zarr_that_asks_for_more_than_memory_is_broken(tmp_path, monkeypatch):

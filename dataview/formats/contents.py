@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from dataview.sources import Memo, Source
 
 DEEPEST = 100
 """So many groups inside groups are looked into; a file with more is taken for a broken one."""
+
+MOST_REPEATS = 1000
+"""So often a group may be met again by other links."""
 
 LONGEST_META = 1 << 12
 """Longer arrays beside the data are no description of it; metadata has their shape and dtype."""
@@ -42,6 +46,38 @@ def of_its_own(path: str) -> str:
 
 class NotData(Exception):
     """Why a part of a file is no field."""
+
+
+class Reached:
+    """The groups of a file that were met, and those that the present one is in.
+
+    Links may lead to a group again and again: those that double at each step would not end.
+    """
+
+    def __init__(self) -> None:
+        self.above: list[Any] = []
+        self._met: set[int] = set()
+        self._repeats = 0
+
+    @contextlib.contextmanager
+    def inside(self, group: Any) -> Iterator[None]:
+        """Note that the members of a group are looked at."""
+        self.above.append(group)
+        try:
+            yield
+        finally:
+            self.above.pop()
+
+    def check(self, group: Any) -> None:
+        """Raise if a group is not to be looked into, or not once more."""
+        if group in self.above:
+            raise NotData("is a group that contains itself")
+        if len(self.above) > DEEPEST:
+            raise NotData(f"lies more than {DEEPEST} groups deep")
+        self._repeats += hash(group) in self._met
+        self._met.add(hash(group))
+        if self._repeats > MOST_REPEATS:
+            raise NotData(f"is reached by a link, and more than {MOST_REPEATS} lead to groups")
 
 
 def tree(parts: Mapping[str, Node], lost: Mapping[str, str], meta: Mapping[str, Any]) -> Node:

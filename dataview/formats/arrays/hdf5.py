@@ -13,8 +13,8 @@ from dataview.errors import import_library, shortened
 from dataview.formats.arrays.datasets_in_hdf5 import CACHE, H5pySource, Hdf5File, TextSource
 from dataview.formats.arrays.rows_in_hdf5 import ragged_rows
 from dataview.formats.contents import (
-    DEEPEST,
     NotData,
+    Reached,
     as_meta,
     described,
     tree,
@@ -28,9 +28,6 @@ from dataview.plan.kinds import Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below
 from dataview.sources import open_regular
-
-MOST_REPEATS = 1000
-"""So often a group may be met again by other links; links that double at each step do not end."""
 
 _RAISED = (
     OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError,
@@ -122,27 +119,24 @@ class Groups:
     def __init__(self, h5py: Any, file: Hdf5File) -> None:
         self.h5py, self.file = h5py, file
         self.folder = os.path.dirname(os.path.realpath(file.path))
-        self.above: list[Any] = []
-        self.seen: set[int] = set()
-        self.repeats = 0
+        self.reached = Reached()
 
     def record(self, group: Any) -> Node:
         """Return the record of a group; what is no data is told where somebody asks for it."""
         parts: dict[str, Node] = {}
         lost: dict[str, str] = {}
-        self.above.append(group)
         with _broken():
             names = list(group)
-        for name in names:
-            known = as_meta(name)  # h5py gives bytes if they are no text
-            try:
-                with _broken():
-                    found = self.part(group, name)
-                if found is not None:
-                    parts[known] = found
-            except NotData as reason:
-                lost[known] = str(reason)
-        self.above.pop()
+        with self.reached.inside(group):
+            for name in names:
+                known = as_meta(name)  # h5py gives bytes if they are no text
+                try:
+                    with _broken():
+                        found = self.part(group, name)
+                    if found is not None:
+                        parts[known] = found
+                except NotData as reason:
+                    lost[known] = str(reason)
         return tree(parts, lost, attributes(group))
 
     def part(self, group: Any, name: str) -> Node | None:
@@ -158,14 +152,7 @@ class Groups:
             return self.array(found)
         if not isinstance(found, self.h5py.Group):  # a dtype with a name
             return None
-        if found in self.above:
-            raise NotData("is a group that contains itself")
-        if len(self.above) > DEEPEST:
-            raise NotData(f"lies more than {DEEPEST} groups deep")
-        self.repeats += hash(found) in self.seen
-        self.seen.add(hash(found))
-        if self.repeats > MOST_REPEATS:
-            raise NotData(f"is reached by a link, and more than {MOST_REPEATS} lead to groups")
+        self.reached.check(found)
         inside = self.record(found)
         if not inside.fields:
             raise NotData(without_arrays(inside))

@@ -17,9 +17,9 @@ import numpy as np
 from dataview.errors import import_library, shortened
 from dataview.formats.arrays.growth import Resized
 from dataview.formats.contents import (
-    DEEPEST,
     LEADS_OUT,
     NotData,
+    Reached,
     as_meta,
     described,
     tree,
@@ -376,7 +376,7 @@ def open_zarr_elsewhere(place: Place) -> Node:
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
     try:
-        found = with_arrays(file.path, _node(zarr, zarr.open(file.file, mode=mode), file))
+        found = with_arrays(file.path, Groups(zarr, file).node(zarr.open(file.file, mode=mode)))
         return restored_record(found, found.meta.get(NAME), file.path)
     except Exception as error:  # of any class: metadata may say anything
         with contextlib.suppress(AttributeError):  # a zip file that was never opened has no close
@@ -389,34 +389,53 @@ def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
         ) from error
 
 
-def _node(zarr: Any, found: Any, file: OpenFile) -> Node:
-    """Return the node of a group or an array."""
-    meta = {name: as_meta(value) for name, value in dict(found.attrs).items()}
-    if isinstance(found, zarr.Array):
-        names = getattr(found.metadata, "dimension_names", None)  # of version 3
-        names = meta.pop("_ARRAY_DIMENSIONS", names)  # as xarray notes them in version 2
-        if names:
-            meta["dimensions"] = list(names)
-        return described(stored(ZarrSource(found, file)), meta)
-    parts: dict[str, Node] = {}
-    lost: dict[str, str] = {}
-    names, member = _members(found, file)
-    for name in names:
-        try:
-            if not name:  # of a file of zip, "/zarr.json", which zarr takes for the group itself
-                raise NotData(LEADS_OUT)
-            if found.path.count("/") > DEEPEST:
-                raise NotData(f"lies more than {DEEPEST} groups deep")
-            part = _node(zarr, member(name), file)
-            if not isinstance(part, Record) or part.fields:
-                parts[name] = part
-            else:
-                lost[name] = without_arrays(part)
-        except Exception as error:  # of any class, as above
-            is_known = isinstance(error, NotData)
-            text = shortened(str(error))
-            lost[name] = text if is_known else f"is broken: {type(error).__name__}: {text}"
-    return tree(parts, lost, meta)
+class Groups:
+    """The groups of a store as records; of those in folders it is known which links lead to."""
+
+    def __init__(self, zarr: Any, file: OpenFile) -> None:
+        self.zarr, self.file = zarr, file
+        self.reached = Reached()
+
+    def node(self, found: Any) -> Node:
+        """Return the node of a group or an array."""
+        meta = {name: as_meta(value) for name, value in dict(found.attrs).items()}
+        if isinstance(found, self.zarr.Array):
+            names = getattr(found.metadata, "dimension_names", None)  # of version 3
+            names = meta.pop("_ARRAY_DIMENSIONS", names)  # as xarray notes them in version 2
+            if names:
+                meta["dimensions"] = list(names)
+            return described(stored(ZarrSource(found, self.file)), meta)
+        parts: dict[str, Node] = {}
+        lost: dict[str, str] = {}
+        names, member = _members(found, self.file)
+        with self.reached.inside(self._place(found)):
+            for name in names:
+                try:
+                    part = self._part(name, member)
+                    if not isinstance(part, Record) or part.fields:
+                        parts[name] = part
+                    else:
+                        lost[name] = without_arrays(part)
+                except Exception as error:  # of any class, as above
+                    is_known = isinstance(error, NotData)
+                    text = shortened(str(error))
+                    lost[name] = text if is_known else f"is broken: {type(error).__name__}: {text}"
+        return tree(parts, lost, meta)
+
+    def _part(self, name: str, member: Callable[[str], Any]) -> Node:
+        """Return the node of what a group has under a name."""
+        if not name:  # of a file of zip, "/zarr.json", which zarr takes for the group itself
+            raise NotData(LEADS_OUT)
+        found = member(name)
+        if not isinstance(found, self.zarr.Array):
+            self.reached.check(self._place(found))
+        return self.node(found)
+
+    def _place(self, group: Any) -> str:
+        """Return what tells a group from others: its folder, to which several links may lead."""
+        if not os.path.isdir(self.file.path):  # in a file of zip, or elsewhere, there are none
+            return str(group.path)
+        return os.path.realpath(os.path.join(self.file.path, group.path))
 
 
 def _members(group: Any, file: OpenFile) -> tuple[list[str], Callable[[str], Any]]:
