@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import copy
 import csv
+import datetime
 import gzip
 import io
 import math
@@ -14,6 +15,7 @@ import pickle
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -1019,6 +1021,58 @@ def test_codes_that_know_their_labels_are_saved_as_texts(place, codes):
         assert [found[n] for n, code in enumerate(codes) if code >= 0] == [
             labels[code] for code in codes if code >= 0
         ]
+
+
+OBJECTS = {
+    "date": ([datetime.date(2020, 1, 2), None, datetime.date(1969, 12, 31)], datetime.date),
+    "time": ([datetime.time(1, 2), None, datetime.time(3, 4, 5, 6)], datetime.time),
+    "moment": (
+        [datetime.datetime(2020, 1, 2, 3), None, datetime.datetime(2020, 1, 2, 3, 4, 5, 6)],
+        datetime.datetime,
+    ),
+    "price": ([Decimal("1.50"), None, Decimal("-0.07")], Decimal),
+    "mail": ([b"b,c", None, "é".encode()], bytes),
+}
+READ = {
+    **{kind: kind.fromisoformat for kind in (datetime.date, datetime.time, datetime.datetime)},
+    Decimal: Decimal,
+    bytes: str.encode,
+}
+
+
+@pytest.mark.parametrize("sep", [",", "\t"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_labels_that_are_objects_of_python_are_written_as_they_are(tmp_path, name, sep):
+    given, kind = OBJECTS[name]
+    path = tmp_path / ("t.csv" if sep == "," else "t.tsv")
+    codes = dv.View(np.array(given, object))._codes()
+    dv.View(x=codes, n=np.arange(3))._save(path)
+    with open(path, newline="") as file:
+        rows = [*csv.reader(file, delimiter=sep)][1:]
+    assert [READ[kind](text) if text else None for text, _ in rows] == given
+    if kind is not bytes:
+        dv.View(x=np.array(given, object), n=np.arange(3))._save(tmp_path / "plain.csv")
+        dv.View(x=codes, n=np.arange(3))._save(tmp_path / "codes.csv")
+        plain, coded = [(tmp_path / f"{one}.csv").read_text() for one in ("plain", "codes")]
+        assert plain == coded
+
+
+def test_labels_that_are_no_text_in_a_table_of_texts_name_the_field(tmp_path):
+    codes = dv.View(np.array([b"\xff", None, b"a"], object))._codes()
+    for name in ("t.csv", "t.jsonl"):
+        with pytest.raises(ValueError, match=r"field 'x' .* no label b'.xff'.*\.parquet"):
+            dv.View(x=codes)._save(tmp_path / name)
+    none = dv.View(x=np.array([-1, -1]), n=[1, 2], _meta={"x": {"labels": np.array([], object)}})
+    none._save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "x,n\n,1\n,2\n"
+
+
+def test_decimals_that_are_no_numbers_are_written_as_floats_are(tmp_path):
+    values = [Decimal("NaN"), Decimal("-Infinity"), Decimal("1E+3"), Decimal("0.10")]
+    dv.View(x=np.array(values, object), n=range(4))._save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "x,n\n,0\n-inf,1\n1E+3,2\n0.10,3\n"
+    found = dv.open(tmp_path / "t.csv").x()
+    np.testing.assert_array_equal(found, [np.nan, -np.inf, 1000, 0.1])
 
 
 def test_a_code_without_a_label_is_not_saved_and_other_metadata_are_told(tmp_path):

@@ -2,6 +2,7 @@
 
 import bz2
 import contextlib
+import datetime
 import gc
 import gzip
 import itertools
@@ -12,6 +13,7 @@ import pickle
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -693,11 +695,11 @@ def no_json(text):
     raise AssertionError(f"{text} is no JSON")
 
 
-def lines_of(path):
+def lines_of(path, **options):
     """The lines of a file, which are JSON as other languages read it."""
     read = gzip.open if path.suffix == ".gz" else open
     with read(path, "rt", encoding="utf-8", newline="") as file:
-        return [json.loads(line, parse_constant=no_json) for line in file]
+        return [json.loads(line, parse_constant=no_json, **options) for line in file]
 
 
 @given(
@@ -770,6 +772,33 @@ def test_records_masks_lists_and_labels_are_written_as_json_has_them(tmp_path):
     d = dv.View(x=np.arange(2), _meta={"x": {"unit": "m"}})
     with pytest.warns(RuntimeWarning, match="JSON hold values alone: the metadata of 'x'"):
         d._save(path)
+
+
+@pytest.mark.parametrize("is_coded", [True, False])
+def test_objects_of_python_and_labels_that_are_such_are_written_as_json_has_them(
+    tmp_path, is_coded
+):
+    given = {
+        "day": [datetime.date(2020, 1, 2), None],
+        "time": [None, datetime.time(3, 4, 5)],
+        "moment": [datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.UTC), None],
+        "price": [Decimal("1.50"), None],
+        "large": [Decimal("-Infinity"), Decimal("1E+3")],
+    }
+    columns = {name: dv.View(np.array(values, object)) for name, values in given.items()}
+    if is_coded:
+        columns = {name: column._codes() for name, column in columns.items()}
+        columns["raw"] = dv.View(np.array([b'"', None], object))._codes()
+    dv.View(columns)._save(tmp_path / "a.jsonl")
+    first, second = lines_of(tmp_path / "a.jsonl", parse_float=Decimal)
+    raw = [{"raw": '"'}, {"raw": None}] if is_coded else [{}, {}]
+    assert first == {
+        "day": "2020-01-02", "time": None, "moment": "2020-01-02T03:00:00+00:00",
+        "price": Decimal("1.50"), "large": Decimal("-1e999"), **raw[0],
+    }  # fmt: skip
+    assert second == {
+        "day": None, "time": "03:04:05", "moment": None, "price": None, "large": 1000, **raw[1],
+    }  # fmt: skip
 
 
 def test_what_no_line_of_json_holds_is_refused_and_leaves_the_file(tmp_path):

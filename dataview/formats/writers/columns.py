@@ -6,6 +6,8 @@ A format makes of them what it writes.
 from __future__ import annotations
 
 import contextlib
+import datetime
+import decimal
 import gzip
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -229,6 +231,12 @@ def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]
 Texts = Mapping[str, Callable[[np.ndarray, Leaf], list[str]]]
 """What makes texts of the elements of a line, by the kinds of dtypes."""
 
+Written = Mapping[type, Callable[[Any], str]]
+"""What makes a text of one of Python's objects, by their class."""
+
+_OF_PYTHON = (str, datetime.date, datetime.time, decimal.Decimal)
+"""The classes of Python's objects that tables of texts hold."""
+
 
 class Plain(NamedTuple):
     """An array of a table, by its place: the column that it is, or is in the lists of.
@@ -262,9 +270,32 @@ def texts_of_labels(
     found = {}
     for at, _, meta in plain_columns(tree):
         labels = labels_of(leaves[at].node.replaced(meta=meta))
-        array = None if labels is None else labels.array()
-        if array is not None and array.dtype.kind in texts and array.dtype.kind != "O":
+        array = None if labels is None else _as_held(labels.array(), leaves[at])
+        if array is not None and array.dtype.kind in texts:
             found[at] = [*texts[array.dtype.kind](array, leaves[at]), nothing]
+    return found
+
+
+def _as_held(labels: np.ndarray, leaf: Leaf) -> np.ndarray | None:
+    """Return labels of which texts can be made, those that are bytes as texts of UTF-8.
+
+    Of objects there are none unless they are of one class: a text ``"1"`` would be as a number is.
+    """
+    if labels.dtype.kind not in "OS" or not labels.size:
+        return labels
+    kind, *others = {*map(type, labels.tolist())}
+    if others or not issubclass(kind, (bytes, *_OF_PYTHON)):
+        return None
+    if not issubclass(kind, bytes):
+        return labels
+    found = np.empty(len(labels), object)
+    try:
+        found[:] = [label.decode() for label in labels.tolist()]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"field {leaf.name!r} holds codes, and a table of texts has no label "
+            f"{shortened(repr(error.object))}, which is no UTF-8; .parquet and .h5 keep it"
+        ) from None
     return found
 
 

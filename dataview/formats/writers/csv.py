@@ -5,6 +5,8 @@ A file whose name ends in `.gz` is packed, and in one that is called `.tsv` tabs
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +20,7 @@ from dataview.formats.texts import as_cell, header_cells
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import (
     Texts,
+    Written,
     plain_columns,
     text_file,
     texts_of_labels,
@@ -166,24 +169,44 @@ def of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
     return ["" if text == "NaT" else text for text in texts]
 
 
-def of_texts(block: np.ndarray, leaf: Leaf, written: Callable[[str], str] = as_cell) -> list[str]:
-    """Return texts as they are written, and nothing for None or NaN."""
+def of_decimal(value: decimal.Decimal) -> str:
+    """Return a decimal with all its digits, and what is no finite number as floats are written."""
+    return str(value) if value.is_finite() else str(float(value))
+
+
+OBJECTS: Written = {
+    str: as_cell, datetime.date: datetime.date.isoformat, datetime.time: datetime.time.isoformat,
+    datetime.datetime: datetime.datetime.isoformat, decimal.Decimal: of_decimal,
+}  # fmt: skip
+"""What makes cells of Python's objects, by their class."""
+
+
+def of_objects(block: np.ndarray, leaf: Leaf, written: Written = OBJECTS) -> list[str]:
+    """Return texts and Python's dates, times and decimals as written, nothing for None or NaN."""
     values = block.tolist()
     if block.dtype.kind != "U":
         there = is_present(block).tolist()
         values = [one if is_one else None for one, is_one in zip(values, there, strict=True)]
-    wrong = next((one for one in values if one is not None and not isinstance(one, str)), None)
+    ways = {kind: _way(kind, written) for kind in {*map(type, values)} - {type(None)}}
+    wrong = next((one for one in values if one is not None and ways[type(one)] is None), None)
     if wrong is not None:
         raise TypeError(
             f"field {leaf.name!r} has {shortened(repr(wrong))}, and of Python's objects a column "
-            "holds texts, and None or NaN for what is missing; _map(str) makes texts of the others"
+            "holds dates, times, decimals and texts, and None or NaN for what is missing; "
+            "_map(str) makes texts of the others"
         )
-    return ["" if value is None else written(value) for value in values]
+    known = {kind: way for kind, way in ways.items() if way is not None}
+    return ["" if value is None else known[type(value)](value) for value in values]
+
+
+def _way(kind: type, written: Written) -> Callable[[Any], str] | None:
+    """Return what writes objects of a class, None if nothing does."""
+    return next((written[own] for own in kind.__mro__ if own in written), None)
 
 
 TEXTS: Texts = {
     "b": of_bools, "i": of_numbers, "u": of_numbers, "f": of_floats, "M": of_dates,
-    "U": of_texts, "O": of_texts, "T": of_texts,
+    "U": of_objects, "O": of_objects, "T": of_objects,
 }  # fmt: skip
 """What makes cells of the elements of a column, by the kind of its dtype: empty where is none."""
 

@@ -6,9 +6,11 @@ JSON has no number for NaN, which is null, or for infinity, which is too large a
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
@@ -20,6 +22,7 @@ from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import (
     Columns,
     Texts,
+    Written,
     left_out,
     text_file,
     texts_of_labels,
@@ -29,9 +32,10 @@ from dataview.formats.writers.csv import (
     UNITS,
     of_bools,
     of_dates,
+    of_decimal,
     of_floats,
     of_numbers,
-    of_texts,
+    of_objects,
 )
 from dataview.plan.kinds import known_dtype
 from dataview.tables import checked_codes
@@ -136,19 +140,38 @@ def _of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
     return [f'"{text}"' if text else NULL for text in of_dates(block, leaf)]
 
 
-def _of_texts(block: np.ndarray, leaf: Leaf) -> list[str]:
+def _quoted(way: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: f'"{way(value)}"'
+
+
+def _of_decimal(value: decimal.Decimal) -> str:
+    text = of_decimal(value)
+    return _NO_NUMBERS.get(text, text)
+
+
+_OBJECTS: Written = {
+    str: encode_basestring,
+    datetime.date: _quoted(datetime.date.isoformat),
+    datetime.time: _quoted(datetime.time.isoformat),
+    datetime.datetime: _quoted(datetime.datetime.isoformat),
+    decimal.Decimal: _of_decimal,
+}
+"""What makes values of JSON of Python's objects, by their class."""
+
+
+def _of_objects(block: np.ndarray, leaf: Leaf) -> list[str]:
     """Return texts as they are, or by ASCII alone if UTF-8 has no code for one."""
-    texts = of_texts(block, leaf, encode_basestring)
+    texts = of_objects(block, leaf, _OBJECTS)
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
-        texts = of_texts(block, leaf, encode_basestring_ascii)
+        texts = of_objects(block, leaf, {**_OBJECTS, str: encode_basestring_ascii})
     return [text or NULL for text in texts]
 
 
 _TEXTS: Texts = {
     "b": of_bools, "i": of_numbers, "u": of_numbers, "f": _of_floats, "M": _of_dates,
-    "U": _of_texts, "O": _of_texts, "T": _of_texts,
+    "U": _of_objects, "O": _of_objects, "T": _of_objects,
 }  # fmt: skip
 
 JSON_WRITER = Writer("a file of lines of JSON", _write_json, _in_json, takes_zeros=False)
