@@ -707,7 +707,11 @@ def test_a_copy_that_can_be_written_has_gaps(tmp_path):
 def test_a_column_alone_has_gaps_in_other_libraries():
     d = dv.View(pa.table({"v": pa.array([[1, 2], None], pa.list_(pa.int64(), 2)), "x": [1, None]}))
     assert pa.array(d.x).to_pylist() == [1, None] and pa.array(d.x[:1]).to_pylist() == [1]
-    assert pa.array(d.v).to_pylist() == [[1, 2], [None, None]]
+    assert pa.array(d.v).to_pylist() == [[1, 2], None]
+    assert pa.table(d.v).to_pylist() == [{"0": 1, "1": 2}, {"0": None, "1": None}]
+    lists = [[1, None], None, [], [2]]
+    ragged = dv.View(pa.table({"x": pa.array(lists, pa.list_(pa.int8()))})).x
+    assert pa.array(ragged).to_pylist() == pa.chunked_array(ragged).to_pylist() == lists
     assert pa.chunked_array(d.x).to_pylist() == [1, None]
     sums = dv.View(pa.table({"y": [1, None, 3]})).y[:, None] + d.x
     wanted = [[2, None], [None, None], [4, None]]
@@ -715,6 +719,48 @@ def test_a_column_alone_has_gaps_in_other_libraries():
     made = dv.View(sums=sums)
     assert pa.table(made)["sums"].to_pylist() == wanted
     assert made.sums._isna()().tolist() == [[one is None for one in row] for row in wanted]
+
+
+LISTS_WITH_GAPS = {
+    "int": pa.array([[1, 2], None, [3, None], [4, 5]], pa.list_(pa.int8(), 2)),
+    "bool": pa.array([[True, None], None, [False, True], None], pa.list_(pa.bool_(), 2)),
+    "float": pa.array([[1.5, 2.5], None, [3.5, 4.5], None], pa.list_(pa.float64(), 2)),
+    "text": pa.array([["a", None], None, ["b", "c"], None], pa.list_(pa.string(), 2)),
+    "code": pa.FixedSizeListArray.from_arrays(
+        pa.array(["a", "b", None, None, None, "b", None, "c"]).dictionary_encode(),
+        2,
+        mask=pa.array([False, True, False, False]),
+    ),
+    "pairs": pa.array(
+        [[[1, 2], [3, None]], None, [None, [4, 5]], None],
+        pa.list_(pa.list_(pa.int16(), 2), 2),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        (name, way)
+        for name in LISTS_WITH_GAPS
+        for way in ("memory", ".parquet", ".feather", ".npz")
+        if (name, way) != ("text", ".npz")  # which holds no objects
+    ],
+)
+def test_a_list_of_one_length_stays_missing_beside_one_with_a_gap(name, way, tmp_path):
+    lists = LISTS_WITH_GAPS[name]
+    d = dv.View(pa.table({"x": lists, "n": range(4)}))
+    if way != "memory":
+        d._save(tmp_path / f"a{way}")
+        d = dv.open(tmp_path / f"a{way}")
+    expected = lists.to_pylist()
+    batches = [row for batch in d._loader(2) for row in pa.table(batch)["x"].to_pylist()]
+    assert pa.table(d)["x"].to_pylist() == batches == expected
+    assert pa.table(d[::-1])["x"].to_pylist() == expected[::-1]
+    d._save(tmp_path / "b.feather")
+    assert pa.feather.read_table(tmp_path / "b.feather")["x"].to_pylist() == expected
+    if name != "code":
+        assert pa.array(d.x).to_pylist() == expected
 
 
 @pytest.mark.clients

@@ -33,7 +33,7 @@ def arrow_array(node: Node, kind: Any) -> Any:
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     node = with_lengths(node)
     known = not node.fields.named if isinstance(node, Ragged) else node.has_gaps
-    found = _column(gapped(node, _own) if known else as_columns(node, _own), pyarrow)
+    found = _column(gapped(node, _own, True) if known else as_columns(node, _own), pyarrow)
     return found if kind is None else found.cast(kind)
 
 
@@ -74,7 +74,7 @@ def _tabular(node: Node) -> tuple[Node, Callable[[Node], dict[str, Any]] | None]
 
 
 def _lone_column(node: Node, pyarrow: Any) -> Any:
-    found = gapped(node, _own)
+    found = gapped(node, _own, True)
     return _column(found if isinstance(node, Ragged) else found.in_rows(), pyarrow)
 
 
@@ -150,8 +150,11 @@ def _named(rows: Node) -> dict[str, Any]:
 
 def _numbered(rows: Node) -> dict[str, Any]:
     """Return the columns of an array, named by their numbers."""
-    data = own(rows, {})
-    return {str(number): data[:, number] for number in range(data.shape[1])}
+    data, there, _ = gapped(rows, _own)
+    return {
+        str(number): Gapped(data[:, number], None if there is None else there[:, number])
+        for number in range(data.shape[1])
+    }
 
 
 def _reader(table: Node, columns: Callable[[Node], dict[str, Any]], pyarrow: Any) -> Any:
@@ -188,13 +191,14 @@ def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
 
 def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
     """Return an Arrow array that has null where there are no data; labels keep their numbers."""
-    values, present = column
+    values, present, are_lists = column
     if present is None:
         return _column(values, pyarrow)
     if present.ndim > 1:
         inner = values.in_lines() if isinstance(values, _Meant) else _in_lines(values)
-        flat = _with_nulls(Gapped(inner, _in_lines(present)), pyarrow)
-        return _fixed_lists(flat, present.shape[:2], pyarrow)
+        flat = _with_nulls(Gapped(inner, _in_lines(present), are_lists), pyarrow)
+        lists = present.any(axis=tuple(range(1, present.ndim))) if are_lists else None
+        return _fixed_lists(flat, present.shape[:2], pyarrow, lists)
     if isinstance(values, _Meant) and getattr(values.data, "ndim", 0) == 1:
         data = np.where(present, values.data, np.asarray(values.missing))  # -1 is no uint8
         return _column(values._replace(data=data), pyarrow)
@@ -257,10 +261,11 @@ def _lists(data: Ragged, part: Any) -> tuple[np.ndarray, Any]:
     return layout.offsets, inner
 
 
-def _fixed_lists(flat: Any, shape: tuple[int, ...], pyarrow: Any) -> Any:
-    """Return lists of one length, of the values of all of them."""
+def _fixed_lists(flat: Any, shape: tuple[int, ...], pyarrow: Any, there: Any = None) -> Any:
+    """Return lists of one length, of the values of all of them; `there` tells which are missing."""
     count, width = shape
     lists = pyarrow.list_(flat.type, width)
     if not width:
         return pyarrow.array([[]] * count, lists)
-    return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists)
+    gaps = None if there is None or there.all() else pyarrow.array(~there)
+    return pyarrow.FixedSizeListArray.from_arrays(flat, type=lists, mask=gaps)

@@ -20,7 +20,7 @@ from dataview.exchange.pickling import packed_in_order
 from dataview.index.flat import as_objects
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import least_present, masks_in, present_in
+from dataview.plan.gaps import is_of_lists, least_present, masks_in, present_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -88,24 +88,35 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
 
 
 class Gapped(NamedTuple):
-    """The data of a column that has a mask, and where there are any."""
+    """The data of a column that has a mask, and where there are any.
+
+    Its rows are `lists` if a row whose elements are all missing is itself a missing list.
+    """
 
     values: Any
     present: np.ndarray | None
+    lists: bool = False
 
     def in_rows(self) -> Gapped:
         """Return the same data with an axis of rows; a single value is one row."""
         present = None if self.present is None else np.atleast_1d(self.present)
-        return Gapped(np.atleast_1d(self.values), present)
+        return Gapped(np.atleast_1d(self.values), present, self.lists)
 
 
-def gapped(node: Node, convert: Callable[[Node, Memo], Any]) -> Gapped:
-    """Return the data of one array, and where there are any if it knows its gaps."""
+def gapped(node: Node, convert: Callable[[Node, Memo], Any], rows_alone: bool = False) -> Gapped:
+    """Return the data of one array, and where there are any if it knows its gaps.
+
+    With `rows_alone`, that is told of rows where each is wholly there or missing.
+    """
     memo: Memo = {}
-    if isinstance(node, Ragged):  # a row of lists, which may lack some of these
-        return Gapped(convert(node, memo), node.chosen()[1].present)
-    present = present_in(node)
-    return Gapped(convert(node, memo), None if present is None else own(present, memo))
+    inner = node.chosen()[1].present if isinstance(node, Ragged) else None
+    if inner is not None:  # a row of lists, which may lack some of these
+        return Gapped(convert(node, memo), inner)
+    mask = least_present(node, 1) if rows_alone else present_in(node)
+    if mask is None:
+        return Gapped(convert(node, memo), None)
+    present = _lists_there(node, own(mask, memo))
+    return Gapped(convert(node, memo), present, is_of_lists(mask))
 
 
 def as_columns(node: Node, convert: Callable[[Node, Memo], Any]) -> Any:
@@ -131,11 +142,11 @@ def as_parts(
         for name, mask in masks.items():
             if isinstance(field(part, mask), Ragged):
                 continue  # of the values in lists, which tell of these themselves
-            present = convert(field(part, mask), memo)
-            found[name] = Gapped(found[name], _lists_there(field(part, name), present))
+            present = _lists_there(field(part, name), convert(field(part, mask), memo))
+            found[name] = Gapped(found[name], present, is_of_lists(field(part, mask)))
         for name in found.keys() - masks.keys() if masks_of is not None else ():
-            if (present := _mask_untold(field(part, name))) is not None:
-                found[name] = Gapped(found[name], convert(present, memo))
+            if (untold := _mask_untold(field(part, name))) is not None:
+                found[name] = Gapped(found[name], convert(untold, memo))
         return found
 
     memo: Memo = {"roots": tuple(leaves)}
@@ -392,7 +403,7 @@ def _in_zone(times: Any, node: Node, pandas: Any) -> Any:
 
 def _series(column: Gapped, pandas: Any) -> Any:
     """Return a column as pandas has it: NaN, NaT, None or NA where there are no data."""
-    values, present = column
+    values, present, _ = column
     if present is None:
         return values
     if values.dtype.kind in "iu":

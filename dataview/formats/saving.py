@@ -22,7 +22,7 @@ from dataview.formats.writers.passes import Passes, chunk_of, without_streams
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
-from dataview.plan.gaps import MASK_OF
+from dataview.plan.gaps import MASK_OF, NOTES_OF_MASKS
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node, Part
@@ -258,7 +258,7 @@ def _has_notes(node: Node, name: str) -> bool:
     """Whether a field has metadata but the name of the column whose mask it is."""
     field = node.fields.named[name]
     meta = field.node.meta if isinstance(field, Attached) else field.meta
-    return bool(meta.keys() - {MASK_OF})
+    return bool(meta.keys() - NOTES_OF_MASKS)
 
 
 def _at_hand(writer: Writer) -> list[tuple[str, Writer]]:

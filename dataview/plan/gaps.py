@@ -51,6 +51,15 @@ MASK = "_mask"
 MASK_OF = "mask_of"
 """The metadata of a mask under this name are the name of its column, None if it is of none."""
 
+MASK_OF_LISTS = "mask_of_lists"
+"""Metadata of a mask of elements: where a row lacks all of them, it is a list that is missing.
+
+A table tells no more of its lists of one length; what is computed has rows of nothing, too.
+"""
+
+NOTES_OF_MASKS = frozenset({MASK_OF, MASK_OF_LISTS})
+"""The metadata that only masks have."""
+
 LABELS = "labels"
 """The name under which the metadata of codes hold their labels."""
 
@@ -71,6 +80,11 @@ def put_mask(named: dict[str, Any], name: str, mask: Node) -> None:
     if isinstance(named[name], Node):
         named[name] = knowing_rows(with_mask(named[name], mask), mask)
     named[free_name(f"{name}{MASK}", named)] = noted(mask, name)
+
+
+def is_of_lists(mask: Node) -> bool:
+    """Whether a mask of elements says that a row which lacks all of them is a missing list."""
+    return bool(mask.meta.get(MASK_OF_LISTS))
 
 
 def is_mask_of(part: Node, name: str) -> bool:

@@ -13,7 +13,7 @@ from dataview.batches import Batches
 from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.index.shape_texts import shape_text
-from dataview.plan.gaps import LABELS, MASK_OF
+from dataview.plan.gaps import LABELS, MASK_OF, MASK_OF_LISTS
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.photographs import Late
@@ -88,7 +88,8 @@ def meta_words(meta: Mapping[str, Any]) -> list[str]:
     told = {
         name: "" if name == LABELS and callable(value) else _meta_text(value)
         for name, value in meta.items()
-        if name != MASK_OF or value is not None  # a mask of nothing is a column as any other
+        if name != MASK_OF_LISTS
+        and (name != MASK_OF or value is not None)  # a mask of nothing is a column as any other
     }
     if is_declared(meta):
         space = readable_space(meta)

@@ -14,8 +14,8 @@ from dataview.formats.tables.late_values import LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import LINE, Affine, Constant, Index, axes_of, gather, is_identity, positions
 from dataview.plan.build import record, stored
-from dataview.plan.fields import Fields, Unread, check_name
-from dataview.plan.gaps import MASK, PRESENT, own_columns, put_mask
+from dataview.plan.fields import Fields, Unread, check_name, read_only_meta
+from dataview.plan.gaps import MASK, MASK_OF_LISTS, PRESENT, own_columns, put_mask
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
@@ -378,7 +378,9 @@ def nested(nodes: Mapping[Name, Node], masks: Mapping[Name, Node], lost: Mapping
     for name, node in nodes.items():
         _place(parts, name)[name[-1]] = node
     for name, node in masks.items():
-        put_mask(_place(parts, name), name[-1], node)
+        is_of_elements = node.shape is not None and len(node.shape) > 1
+        notes = read_only_meta({**node.meta, MASK_OF_LISTS: True}) if is_of_elements else node.meta
+        put_mask(_place(parts, name), name[-1], node.replaced(meta=notes))
     found = _record(parts)
     if lost:
         told = {name: Unread(why) for name, why in lost.items()}

@@ -26,7 +26,7 @@ from dataview.errors import shortened
 from dataview.formats.field_tree import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
 from dataview.plan.build import keyed
-from dataview.plan.gaps import LABELS, MASK_OF, present_in
+from dataview.plan.gaps import LABELS, NOTES_OF_MASKS, present_in
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.sources import made_so_far, new_file
 from dataview.tables import labels_of
@@ -221,7 +221,7 @@ def text_file(path: str) -> Iterator[Any]:
 
 def _with_meta(entry: Mapping[str, Any], name: str) -> list[tuple[str, set[str]]]:
     """Return the fields that have metadata, and the names of these."""
-    items = {*entry.get("meta", {})} - {MASK_OF}
+    items = {*entry.get("meta", {})} - NOTES_OF_MASKS
     found = [(name, items)] if items else []
     for own, part in entry.get("fields", {}).items():
         found += _with_meta(part, f"{name}.{own}".lstrip("."))
