@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
+import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -758,7 +759,7 @@ def test_a_list_of_one_length_stays_missing_beside_one_with_a_gap(name, way, tmp
     assert pa.table(d)["x"].to_pylist() == batches == expected
     assert pa.table(d[::-1])["x"].to_pylist() == expected[::-1]
     d._save(tmp_path / "b.feather")
-    assert pa.feather.read_table(tmp_path / "b.feather")["x"].to_pylist() == expected
+    assert pf.read_table(tmp_path / "b.feather")["x"].to_pylist() == expected
     if name != "code":
         assert pa.array(d.x).to_pylist() == expected
 
