@@ -19,6 +19,8 @@ from decimal import Decimal
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from hypothesis import given
@@ -330,6 +332,34 @@ def test_missing_texts_in_hdf5_are_none_again(tmp_path):
         assert found.t_mask().tolist() == [False, False, True, True, False, True]
     table[1]._save(tmp_path / "b.h5")
     assert dv.open(tmp_path / "b.h5").t() is None
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_texts_missing_in_lists_are_missing_in_hdf5(rows, tmp_path):
+    columns = {
+        "lists": [["a", None], None, [], ["", "b", None]],
+        "deep": [[["a", None], None], [], None, [[None], [""], []]],
+        "whole": [["a"], ["b", "c"], [], ["d"]],
+        "pairs": pa.array([["a", "b"], None, ["", "c"], None], pa.list_(pa.string(), 2)),
+    }
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=3)
+    for d in (dv.View(table), dv.open(tmp_path / "a.parquet")):
+        d._save(tmp_path / "a.h5", **({} if rows is None else {"chunks": rows}))
+        with dv.open(tmp_path / "a.h5") as found:
+            assert pa.table(found).to_pylist() == table.to_pylist()
+            assert found.lists[::-1][0]().tolist() == ["", "b", None]
+            again = pickle.loads(pickle.dumps(found))
+            assert pa.table(again[1:]).to_pylist() == table[1:].to_pylist()
+            found._save(tmp_path / "b.parquet")
+        assert pq.read_table(tmp_path / "b.parquet").to_pylist() == table.to_pylist()
+
+
+def test_a_text_missing_in_a_list_of_one_length_is_told_with_what_keeps_it(tmp_path):
+    pairs = pa.array([["a", None], None], pa.list_(pa.string(), 2))
+    with pytest.raises(TypeError, match=r"field 'x' has None, .* \.parquet, \.feather and \.jsonl"):
+        dv.View(pa.table({"x": pairs}))._save(tmp_path / "a.h5")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("value", [None, 3, b"a", "a\0b"])

@@ -42,6 +42,7 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import Node
+from dataview.plan.operations import is_present
 from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
 
@@ -86,9 +87,12 @@ class Described(NamedTuple):
     meta: Mapping[str, Mapping[str, Any]]
 
 
-def described(node: Node, step: int | None = None) -> Described:
-    """Return how a node is saved; arrays are in parts of `step` rows, if that is given."""
-    describer = _Describer(step)
+def described(node: Node, step: int | None = None, masks_texts: bool = False) -> Described:
+    """Return how a node is saved; arrays are in parts of `step` rows, if that is given.
+
+    With `masks_texts`, the texts in lists have a mask, since they do not tell what is missing.
+    """
+    describer = _Describer(step, masks_texts)
     tree = describer.tree(node, "", "", "")
     return Described({"version": VERSION, "tree": tree}, describer.leaves, describer.meta)
 
@@ -128,6 +132,8 @@ def masked_places(entry: Mapping[str, Any], arrays: Mapping[str, Node]) -> dict[
     }
     for part in (*fields.values(), *([entry["values"]] if "values" in entry else [])):
         found |= masked_places(part, arrays)
+    if "mask" in entry and entry["values"]["kind"] == "array":
+        found[entry["values"]["at"]] = entry["mask"]["at"]
     return found
 
 
@@ -188,8 +194,8 @@ def lengths_of_parts(count: int, step: int) -> list[int]:
 class _Describer:
     """Notes what a tree is made of, and gives each array a place of its own."""
 
-    def __init__(self, step: int | None) -> None:
-        self.step = step
+    def __init__(self, step: int | None, masks_texts: bool) -> None:
+        self.step, self.masks_texts = step, masks_texts
         self.leaves: list[Leaf] = []
         self.taken: set[str] = set()
         self.meta: dict[str, Mapping[str, Any]] = {}
@@ -207,7 +213,7 @@ class _Describer:
             rows = node.relaid()
             entry = {"kind": "ragged", "row": list(rows.layout.axes)}
             entry["values"] = self.tree(rows.values, inside, f"{name}.values", "values", depth + 1)
-            if (present := gaps.present_in(rows.values)) is not None:
+            if (present := self.present(rows.values)) is not None:
                 called = f"{name}.values{gaps.MASK}"
                 entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
             shapes = rows.layout.shapes
@@ -227,6 +233,17 @@ class _Describer:
             self.leaves.append(Leaf(leaf, node, name))
             inside = f"{leaf}_fields"
         return self.noted(entry, node.fields, node.meta, inside, name, depth, node)
+
+    def present(self, values: Node) -> Node | None:
+        """Return where values of lists are there, None if all are or they tell it themselves."""
+        found = gaps.present_in(values)
+        are_texts = values.dtype == object and not isinstance(values, Ragged)
+        if found is not None or not self.masks_texts or not are_texts:
+            return found
+        source = values.source if isinstance(values, Stored) else None
+        if isinstance(source, ArraySource) and is_present(source.memory).all():
+            return None
+        return gaps.known_by_value(values)
 
     def noted(
         self,

@@ -182,7 +182,7 @@ def _tree(node: Node, name: str, writer: Writer, rows_per_part: int | None = Non
             node = with_fields(node, node.fields)
         found = Described({}, [Leaf("", node, "")], {})
     else:
-        found = described(node, rows_per_part)
+        found = described(node, rows_per_part, writer.masks_texts)
     for leaf in found.leaves:
         where = f"field {leaf.name!r}" if leaf.name else "the view"
         try:

@@ -376,9 +376,13 @@ class TextSource(H5pySource):
         super()._put(asked, value)
 
 
-def without_none(texts: np.ndarray) -> np.ndarray:
-    """Return texts with '' in place of None, where a mask says that there is nothing."""
-    return np.where(is_present(texts), texts, "")
+def without_none(texts: np.ndarray, lacking: np.ndarray | None = None) -> np.ndarray:
+    """Return texts with '' in place of None, where a mask says that there is nothing.
+
+    `lacking` are the places of which it says so; else it is one of all places.
+    """
+    gone = ~is_present(texts)
+    return np.where(gone if lacking is None else gone & lacking, "", texts)
 
 
 def check_texts(values: np.ndarray, what: str) -> None:
@@ -387,7 +391,8 @@ def check_texts(values: np.ndarray, what: str) -> None:
         if not isinstance(value, str) or "\0" in value:
             raise TypeError(
                 f"{what} has {shortened(repr(value))}, and of Python's objects HDF5 holds texts "
-                "without zeros alone; for what is missing, _fillna('') gives one"
+                "without zeros alone; for what is missing, _fillna('') gives one, and .parquet, "
+                ".feather and .jsonl keep it as missing"
             )
 
 

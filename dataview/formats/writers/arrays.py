@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.compute import evaluate
 from dataview.errors import import_library
 from dataview.formats.arrays import check_texts, ended_on_error, without_none
 from dataview.formats.field_tree import (
@@ -32,7 +33,9 @@ from dataview.formats.field_tree import (
 from dataview.formats.meta_text import as_text
 from dataview.formats.writers.passes import Key, Passes, chunk_of
 from dataview.index.interrupts import held_interrupt
+from dataview.plan.build import keyed
 from dataview.plan.kinds import known_dtype, known_shape, size_of
+from dataview.plan.node import Node
 from dataview.sources import (
     Abandoned,
     header_bytes,
@@ -83,6 +86,8 @@ class Writer(NamedTuple):
     takes_zeros: bool = True
     """Whether a file of zeros can be made, to be filled later."""
     makes_folder: bool = False
+    masks_texts: bool = False
+    """Whether its texts do not tell what is missing, so that those in lists need a mask."""
 
 
 # --- NumPy's own ---------------------------------------------------------------------------------
@@ -301,12 +306,21 @@ def _fill_hdf5(made: Mapping[str, Any], job: Job, check: Callable[[], None]) -> 
         noted = made[leaf.at].dtype
         if block.dtype.kind == "O":
             if leaf.at in masked:  # which says that there is nothing
-                block = without_none(block)
+                block = without_none(block, _lacking(arrays[masked[leaf.at]], key, block))
             check_texts(block, f"field {leaf.name!r}" if leaf.name else "the view")
         made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
         check()
 
     job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
+
+
+def _lacking(mask: Node, key: Key, block: np.ndarray) -> np.ndarray | None:
+    """Return which elements a mask of rows takes for missing, None of a mask of elements."""
+    axes = len(known_shape(mask))
+    if axes == block.ndim:
+        return None
+    there = evaluate(keyed(mask, key[:axes]))
+    return np.broadcast_to(np.expand_dims(~there, tuple(range(axes, block.ndim))), block.shape)
 
 
 # --- zarr ----------------------------------------------------------------------------------------
@@ -391,7 +405,14 @@ WRITERS = {
     "folder": Writer(
         "a folder of .npy files", _write_folder, _in_npy, has_parts=True, makes_folder=True
     ),
-    "hdf5": Writer("an HDF5 file", _write_hdf5, _in_hdf5, ("none", "gzip", "lzf"), has_chunks=True),
+    "hdf5": Writer(
+        "an HDF5 file",
+        _write_hdf5,
+        _in_hdf5,
+        ("none", "gzip", "lzf"),
+        has_chunks=True,
+        masks_texts=True,
+    ),
     "zarr": Writer(
         "a zarr folder",
         _write_zarr,
