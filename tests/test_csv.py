@@ -668,6 +668,31 @@ def test_a_row_reads_its_group_alone_and_columns_asked_together_once(tmp_path):
     assert all(size < 3 * lines.GROUP_BYTES for size, _ in sizes[:2])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_where_rows_begin_is_found_once_rows_are_read_by_number(end, way, tmp_path):
+    rows = [f"{n},{'x' * (1 + n % 90)}" for n in range(5000)]
+    path = written(tmp_path, end.join(["n,s", *rows]))
+    with mock.patch.object(csv_room, "CHUNK", 1 << 14):
+        with mock.patch.object(lines, "row_ends", side_effect=AssertionError("looked for")):
+            d = dv.open(path)
+            assert len(d) == 5000 and d.n.dtype == "i8"
+        with mock.patch.object(lines, "row_ends", side_effect=lines.row_ends) as found:
+            for row in (4321, 17, 4321, 4999):
+                assert d[row]().tolist() == (row, "x" * (1 + row % 90))
+        assert found.call_count <= 3
+        assert d.s[::-7]().tolist() == ["x" * (1 + n % 90) for n in range(5000)[::-7]]
+
+
+def test_a_row_of_much_text_among_short_ones_and_empty_lines_and_comments(way, tmp_path):
+    rows = [f'{n},"{"y" * (70_000 if n == 400 else n % 5)}"' for n in range(900)]
+    text = "n,s\n# to begin with\n\n" + "\n\n# and on\n".join(rows) + "\n# to end with\n\n"
+    d = dv.open(written(tmp_path, text), comment="#")
+    order = np.random.default_rng(0).permutation(900)
+    wanted = ["y" * (70_000 if n == 400 else n % 5) for n in order.tolist()]
+    assert d.n[order]().tolist() == order.tolist() and d.s[order]().tolist() == wanted
+    assert len(d) == 900 and d.s[400]() == "y" * 70_000 and d.n[-1]() == 899
+
+
 def test_rows_are_read_in_one_pass_each_beside_a_column_that_is_kept(tmp_path):
     lines = (",".join(map(str, range(n, n + 6))) for n in range(100_000))
     d = dv.open(written(tmp_path, "\n".join(["a,b,c,d,e,f", *lines])))
@@ -799,6 +824,12 @@ def test_an_index_is_kept_beside_the_file_as_long_as_it_is_the_same(tmp_path, wa
     assert values(path, index=True, types={"n": "f4"})["n"][:2] == [0.0, 1.0]
     written(tmp_path, table(3001))
     assert len(values(path, index=True)["n"]) == 3001
+    with np.load(f"{path}.index.npz") as kept:
+        wrong = {name: kept[name] for name in kept}
+    wrong["rows"][-1] -= 1
+    np.savez(f"{path}.index.npz", **wrong)
+    with pytest.raises(ValueError, match=r"t\.csv has changed since it was opened"):
+        dv.open(path, index=True).n[1500]()
     written(tmp_path, b"PK\3\4 broken", "t.csv.index.npz")
     with pytest.warns(RuntimeWarning, match=r"t\.csv\.index\.npz is broken .* made anew"):
         assert len(values(path, index=True)["n"]) == 3001

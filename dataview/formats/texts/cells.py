@@ -259,6 +259,8 @@ def _is_whole(cell: str) -> bool:
 
 def in_range(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Return whole numbers as a dtype that has room for them, or raise."""
+    if values.dtype == dtype:
+        return values
     limits = np.iinfo(dtype)
     if values.size and (int(values.min()) < limits.min or int(values.max()) > limits.max):
         raise OverflowError(f"out of the range of {dtype}")

@@ -6,10 +6,11 @@ Later the text of the rows that are needed is read, and parsed again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_kept import KeptColumns
 from dataview.formats.texts.csv_lines import (
+    Cut,
+    Groups,
     cut,
     endless_row,
     naming_unclosed,
@@ -34,6 +37,7 @@ from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.text_bytes import (
     TextFile,
+    changed,
     line_at,
     name_of_unpacked,
     pickled_before,
@@ -64,9 +68,6 @@ SENT_BYTES = 1 << 10
 
 MOST_KEPT = 2
 """Of so many files in pickles the index is kept."""
-
-Groups: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Where groups begin, in rows and in bytes, with their end."""
 
 SHORT = ("refuse", "missing")
 """What becomes of rows with fewer cells than there are names: an error, or cells are missing."""
@@ -135,7 +136,7 @@ def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) 
         return CsvTable(parser, asked, found)
     kept = KeptColumns(layout.begin, len(layout.names))
     found = _scanned(file, parser, layout, asked, kept)
-    kept.settle(found)
+    kept.settle(found.groups)
     if keeps_index:
         csv_index.keep(file, repr(options), found)
     return CsvTable(parser, asked, found, kept)
@@ -195,21 +196,21 @@ class CsvTable(Table):
         found: csv_index.Found,
         kept: KeptColumns | None = None,
     ) -> None:
-        super().__init__(parser.file.name, found.starts)
+        super().__init__(parser.file.name, found.groups.starts)
         self.parser, self.asked, self.found, self.kept = parser, asked, found, kept
         self.path = parser.file.path
-        if found.places[-1] > self.kept_bytes:
+        if found.groups.ends[-1] > self.kept_bytes:
             self.kept_bytes = KEPT_OF_LARGE
         self.fields = fields_of(found.seen, asked)
         self.numbers = {name: number for number, name in enumerate(parser.names)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send no large index: where groups begin is found again, and the rest is small."""
-        starts, places, seen = self.found
-        if starts.nbytes <= SENT_BYTES:
+        groups, seen = self.found
+        if groups.starts.nbytes <= SENT_BYTES:
             return CsvTable, (self.parser, self.asked, self.found), {"fills": self.fills}
-        begin, count = int(places[0]), int(starts[-1])
-        _remember(_key(self.parser, begin), (starts, places))
+        begin, count = int(groups.ends[0]), int(groups.rows[-1])
+        _remember(_key(self.parser, begin), groups)
         return _reopened, (self.parser, self.asked, begin, count, seen), {"fills": self.fills}
 
     def seen_as(self, seen: list[int]) -> CsvTable:
@@ -249,21 +250,24 @@ class CsvTable(Table):
 
     def _parsed(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
         """Return columns of some groups, whose text is parsed part by part."""
-        places = self.found.places
-        parts = []
-        while first < stop:
-            last = int(places.searchsorted(places[first] + CHUNK, side="right")) - 1
-            last = min(stop, max(first + 1, last))
-            start = int(places[first])
-            raw = self.parser.file.read(start, int(places[last]))
-            parts.append(self.parser.columns(raw, start, fields))
-            first = last
+        bounds = itertools.pairwise(self.found.groups.bounds(first, stop, self._places_in))
+        read, parse = self.parser.file.read, self.parser.columns
+        parts = [parse(read(start, end), start, fields) for start, end in bounds]
         return {
             number: behind([part[number] for part in parts])
             if parts
             else Column(np.empty(0, field.kind.dtype))
             for number, field in fields.items()
         }
+
+    def _places_in(self, part: int) -> np.ndarray:
+        """Return where the groups of a part of the file begin."""
+        groups, file = self.found.groups, self.parser.file
+        raw = file.read(*groups.ends[part : part + 2].tolist())
+        found = groups.places(part, raw, self.parser.dialect)
+        if found is None:  # a kept index, or a copy of the file, is not of this file
+            raise changed(file.path)
+        return found
 
     @property
     def is_closed(self) -> bool:
@@ -419,7 +423,7 @@ def _first_rows(
 def _scanned(
     file: TextFile, parser: Parser, layout: Layout, asked: Asked, kept: KeptColumns
 ) -> csv_index.Found:
-    """Return where the groups of a file begin, and what is seen in its columns."""
+    """Return the groups of a file, and what is seen in its columns."""
     seen = [0] * len(layout.names)
     waiting: deque[tuple[int, Future[Seen]]] = deque()
 
@@ -440,36 +444,33 @@ def _scanned(
         groups = _groups(file, layout.dialect, layout.begin, look)
         while waiting:
             take()
-    return csv_index.Found(*groups, seen)
+    return csv_index.Found(groups, seen)
 
 
 def _groups(
     file: TextFile, dialect: Dialect, start: int, look: Callable[[bytes, int], None] | None = None
 ) -> Groups:
-    """Return where the groups of a file begin, in rows and in bytes; `look` gets their text."""
-    rows, ends = [np.zeros(1, np.intp)], [np.array([start], np.intp)]
+    """Return the rows of a file in groups; `look` gets the text of each part."""
+    rows, ends = [0], [start]
     chunks = contextlib.closing(_chunks(file, dialect, start))
     with begin("reading", file.size, "B") as task, chunks as found:
-        for raw, place, cuts in found:
-            rows.append(cuts.rows)
-            ends.append(cuts.ends + place)
+        for raw, place, own in found:
+            rows.append(rows[-1] + own.rows)
+            ends.append(place + own.end)
             if look is not None:
                 look(raw, place)
             task.reach(place + len(raw), file.size)
-    starts = np.concatenate(rows)
-    return np.cumsum(starts, out=starts), np.concatenate(ends)
+    return Groups(np.array(ends, np.intp), np.array(rows, np.intp))
 
 
 def _reopened(parser: Parser, asked: Asked, start: int, count: int, seen: list[int]) -> CsvTable:
     """Return the table of a pickle, which has no index."""
     key = _key(parser, start)
-    groups = _LATEST.get(key)
-    if groups is None:
-        groups = _groups(parser.file, parser.dialect, start)
-    if groups[0][-1] != count:
+    groups = _LATEST.get(key) or _groups(parser.file, parser.dialect, start)
+    if groups.rows[-1] != count:
         raise pickled_before(parser.file.path)
     _remember(key, groups)
-    return CsvTable(parser, asked, csv_index.Found(*groups, seen))
+    return CsvTable(parser, asked, csv_index.Found(groups, seen))
 
 
 def _key(parser: Parser, start: int) -> Any:
@@ -479,7 +480,7 @@ def _key(parser: Parser, start: int) -> Any:
 
 
 _LATEST: dict[Any, Groups] = {}
-"""Where the groups of files begin that were in pickles: a worker may get many of one file."""
+"""The groups of files that were in pickles: a worker may get many of one file."""
 
 
 def _remember(key: Any, groups: Groups) -> None:
@@ -491,22 +492,22 @@ def _remember(key: Any, groups: Groups) -> None:
 
 def _chunks(
     file: TextFile, dialect: Dialect, place: int
-) -> Generator[tuple[bytes, int, Any], None, None]:
-    """Yield texts of whole rows, their places, and their groups."""
+) -> Generator[tuple[bytes, int, Cut], None, None]:
+    """Yield texts of whole rows, their places, and how many rows they have."""
     size, chunk = file.size, min(SAMPLE, CHUNK)  # which columns are texts is soon known
     with file.opened() as opened:
         while place < size:
             raw = file.read_from(opened, place, _behind_line(file, opened, place + chunk))
             with naming_unclosed(file, place, raw, dialect):
-                cuts = cut(raw, dialect, place + len(raw) >= size)
-            if not cuts.end:
+                own = cut(raw, dialect, place + len(raw) >= size)
+            if not own.end:
                 if chunk >= LONGEST_ROW:
                     raise endless_row(file, place, raw, dialect)
                 chunk = min(4 * chunk, LONGEST_ROW)
                 continue
             chunk = CHUNK
-            yield raw[: cuts.end], place, cuts
-            place += cuts.end
+            yield raw[: own.end], place, own
+            place += own.end
 
 
 def _behind_line(file: TextFile, opened: Any, place: int) -> int:

@@ -1,4 +1,4 @@
-"""What the pass over a CSV file has found: where groups begin, and what the columns are.
+"""What the pass over a CSV file has found: how many rows its parts have, and what the columns are.
 
 It can be kept in a file beside the table, and stands as long as that and the options are the same.
 """
@@ -8,24 +8,24 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dataview.errors import warn
 from dataview.formats.texts import cells
+from dataview.formats.texts.csv_lines import Groups
 from dataview.formats.texts.text_bytes import TextFile
 from dataview.sources import new_file, open_regular
 
-VERSION = 2
+VERSION = 3
 """The number of the layout of a kept index, and of how cells are understood."""
 
 
 class Found(NamedTuple):
-    """Where groups begin, in rows and in bytes, with their end; what is seen in each column."""
+    """The rows of a file in groups, and what is seen in each column."""
 
-    starts: np.ndarray
-    places: np.ndarray
+    groups: Groups
     seen: list[int]
 
 
@@ -43,8 +43,7 @@ def kept(file: TextFile, how: str) -> Found | None:
         with open_regular(place) as opened, np.load(opened, allow_pickle=False) as found:
             if str(found["of"]) != _title(file, how):
                 return None
-            read = Found(found["starts"], found["places"], found["seen"].tolist())
-        _check(read)
+            read = _checked(found["ends"], found["rows"], found["seen"].tolist())
     except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
         warn(f"{place} is broken ({error}), and is made anew")
         return None
@@ -57,8 +56,8 @@ def keep(file: TextFile, how: str, found: Found) -> None:
         np.savez(
             target,
             of=np.array(_title(file, how)),
-            starts=found.starts,
-            places=found.places,
+            ends=found.groups.ends,
+            rows=found.groups.rows,
             seen=np.array(found.seen, "i8"),
         )
 
@@ -68,14 +67,14 @@ def _title(file: TextFile, how: str) -> str:
     return json.dumps([VERSION, state, how])
 
 
-def _check(found: Found) -> None:
-    """Raise if this is no index: a file may hold anything."""
-    starts, places = found.starts, found.places
-    if starts.dtype != np.intp or places.dtype != np.intp or starts.ndim != 1 or not len(starts):
+def _checked(ends: np.ndarray, rows: np.ndarray, seen: list[Any]) -> Found:
+    """Return what was found, or raise if this is no index: a file may hold anything."""
+    if ends.dtype != np.intp or rows.dtype != np.intp or ends.ndim != 1 or not len(ends):
         raise ValueError("it has no places of rows")
-    if starts.shape != places.shape or starts[0] != 0 or places[0] < 0:
+    if ends.shape != rows.shape or rows[0] != 0 or ends[0] < 0:
         raise ValueError("its rows and places do not belong together")
-    if (np.diff(starts) < 0).any() or (np.diff(places) < np.diff(starts)).any():
+    if (np.diff(rows) < 0).any() or (np.diff(ends) < np.diff(rows)).any():
         raise ValueError("its places do not ascend")
-    if not all(type(seen) is int and 0 <= seen < 2 * cells.TEXT for seen in found.seen):
+    if not all(type(own) is int and 0 <= own < 2 * cells.TEXT for own in seen):
         raise ValueError("it says nothing of columns")
+    return Found(Groups(ends, rows), seen)

@@ -18,7 +18,7 @@ import numpy as np
 from dataview.formats.tables.columns import Column
 from dataview.formats.tables.schema import behind
 from dataview.formats.texts.cells import Field
-from dataview.formats.texts.csv_index import Found
+from dataview.formats.texts.csv_lines import Groups
 
 MOST = 32 << 20
 """So many bytes are kept of all tables together."""
@@ -47,9 +47,9 @@ class KeptColumns:
             self.bytes += sum(own.nbytes for own in self._texts[-1].values())
             _make_room(self)
 
-    def settle(self, found: Found) -> None:
-        """Take from an index which rows the texts have."""
-        self._rows = found.starts[found.places.searchsorted(self._ends)]
+    def settle(self, groups: Groups) -> None:
+        """Take from the groups of a file which rows the texts have."""
+        self._rows = groups.rows[groups.ends.searchsorted(self._ends)]
 
     def columns(self, fields: Mapping[int, Field], first: int, stop: int) -> dict[int, Column]:
         """Return some rows of the columns of which all these are kept as what the columns are."""

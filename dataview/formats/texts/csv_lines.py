@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,56 +17,105 @@ GROUP_BYTES = 1 << 10
 """About so much text is a group: that is parsed to read one row of it."""
 
 
-class Cuts(NamedTuple):
-    """Where the groups of a text end, and how many rows each has; the rest has no end yet."""
+PIECE = 1 << 18
+"""So much text is looked through at a time: what that takes stays in the processor's cache."""
 
-    ends: np.ndarray
-    rows: np.ndarray
 
-    @property
-    def end(self) -> int:
-        """Where the rest begins."""
-        return int(self.ends[-1]) if len(self.ends) else 0
+class Cut(NamedTuple):
+    """Where the last whole row of a text ends, and how many rows there are until then."""
+
+    end: int
+    rows: int
+
+
+class Groups:
+    """Rows of a text in groups of about as many bytes, of which row numbers are known at once.
+
+    The text was passed over part by part: part k begins at the byte `ends[k]` with row `rows[k]`,
+    and so do the first of its groups.  Where the others begin is found once one of them is read.
+    """
+
+    def __init__(self, ends: np.ndarray, rows: np.ndarray) -> None:
+        begins_rows = np.append(np.diff(rows) > 0, True)
+        self.ends, self.rows = ends[begins_rows], rows[begins_rows]
+        counts, sizes = np.diff(self.rows), np.diff(self.ends)
+        self.steps = np.maximum(1, counts * GROUP_BYTES // sizes)
+        groups = -(-counts // self.steps)
+        self._firsts = np.concatenate([[0], np.cumsum(groups)])
+        within = np.arange(self._firsts[-1]) - np.repeat(self._firsts[:-1], groups)
+        starts = np.repeat(self.rows[:-1], groups) + within * np.repeat(self.steps, groups)
+        self.starts = np.append(starts, self.rows[-1])
+        self._places: dict[int, np.ndarray] = {}
+
+    def bounds(self, first: int, stop: int, places_in: Callable[[int], np.ndarray]) -> list[int]:
+        """Return where a run of groups begins and ends, and where parts of the text do in between.
+
+        `places_in` returns where the groups of a part begin.
+        """
+        low, high = (self._firsts.searchsorted([first, stop], side="right") - 1).tolist()
+        begin, end = self._place(first, low, places_in), self._place(stop, high, places_in)
+        return sorted({begin, *self.ends[low + 1 : high + 1].tolist(), end})
+
+    def _place(self, group: int, part: int, places_in: Callable[[int], np.ndarray]) -> int:
+        within = group - int(self._firsts[part])
+        if not within:
+            return int(self.ends[part])
+        found = self._places.get(part)
+        if found is None:
+            found = self._places[part] = places_in(part)
+        return int(found[within])
+
+    def places(self, part: int, raw: bytes, dialect: Dialect) -> np.ndarray | None:
+        """Return where the groups of a part begin, whose text this is; None if it is another."""
+        ends = row_ends(raw, dialect)
+        if len(ends) != self.rows[part + 1] - self.rows[part]:
+            return None
+        step = int(self.steps[part])
+        found: np.ndarray = np.concatenate([[0], ends[step - 1 : -1 : step]]) + self.ends[part]
+        return found
 
 
 class Unclosed(ValueError):
     """A quote that has no end in the text; `args` has where its row begins."""
 
 
-def cut(raw: bytes, dialect: Dialect, is_last: bool) -> Cuts:
-    """Return the groups of a text that begins with a row; the last text has no rest."""
-    ends = _line_ends(raw, dialect, is_last)
-    if ends is not None:
-        return _cuts(ends, np.arange(len(ends) + 1))
+def cut(raw: bytes, dialect: Dialect, is_last: bool) -> Cut:
+    """Return how far a text goes that begins with a row; of the last one all is rows."""
+    count = _plain_lines(raw, dialect)
+    if count is not None:
+        end = len(raw) if is_last else raw.rfind(b"\n") + 1
+        return Cut(end, count + (is_last and not raw.endswith(b"\n")))
     starts, ends = records(raw, dialect, is_last)
-    is_row = _are_rows(raw, starts, ends, dialect)
-    return _cuts(ends, np.concatenate([[0], np.cumsum(is_row)]))
-
-
-def _cuts(ends: np.ndarray, rows_before: np.ndarray) -> Cuts:
-    """Return groups of lines by where these end, and how many rows end before each of them."""
     if not len(ends):
-        return Cuts(np.empty(0, np.intp), np.empty(0, np.intp))
-    steps = np.arange(GROUP_BYTES, int(ends[-1]), GROUP_BYTES)
-    last = np.append(ends.searchsorted(steps, side="right"), len(ends))
-    last = last[np.diff(last, prepend=0) > 0]
-    return Cuts(ends[last - 1], np.diff(rows_before[last], prepend=0))
+        return Cut(0, 0)
+    return Cut(int(ends[-1]), int(np.count_nonzero(_are_rows(raw, starts, ends, dialect))))
 
 
-def _line_ends(raw: bytes, dialect: Dialect, is_last: bool) -> np.ndarray | None:
-    """Return where lines end if each of them is a row, None if there may be others."""
+def row_ends(raw: bytes, dialect: Dialect) -> np.ndarray:
+    """Return where each row ends in a text that ends with one."""
+    if _plain_lines(raw, dialect) is None:
+        starts, ends = records(raw, dialect, True)
+        own: np.ndarray = ends[_are_rows(raw, starts, ends, dialect)]
+        return own
+    ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 10)
+    ends += 1
+    return ends if raw.endswith(b"\n") else np.append(ends, len(raw))
+
+
+def _plain_lines(raw: bytes, dialect: Dialect) -> int | None:
+    """Return how many lines end in a text if each of them is a row, None if there may be others."""
     marks = [mark.encode() for mark in (dialect.quote, dialect.comment) if mark is not None]
     if any(mark in raw for mark in marks) or raw.startswith((b"\n", b"\r")):
         return None
     if b"\r" in raw and (raw.count(b"\r") != raw.count(b"\r\n") or b"\n\r" in raw):
         return None
-    array = np.frombuffer(raw, np.uint8)
-    ends = np.flatnonzero(array == 10)
-    ends += 1
-    if (ends[1:] - ends[:-1] == 1).any():  # an empty line
-        return None
-    is_cut = is_last and len(raw) > (int(ends[-1]) if len(ends) else 0)
-    return np.append(ends, len(raw)) if is_cut else ends
+    array, count = np.frombuffer(raw, np.uint8), 0
+    for start in range(0, len(raw), PIECE):
+        are_ends = array[start : start + PIECE + 1] == 10
+        if (are_ends[1:] & are_ends[:-1]).any():  # an empty line
+            return None
+        count += int(np.count_nonzero(are_ends[:PIECE]))
+    return count
 
 
 # --- rows one by one -----------------------------------------------------------------------------
