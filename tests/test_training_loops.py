@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import signal
 import textwrap
 
 import numpy as np
 import pytest
 
 import dataview as dv
-from children import printed
+from children import printed, python
 from counting import Rows
 
 pytestmark = pytest.mark.clients
@@ -115,6 +116,87 @@ def test_a_regression_of_torch_learns(d, style):
             loss.backward()
             optimizer.step()
     assert np.allclose(model.weight.detach().numpy()[0], WEIGHTS, atol=0.01)
+
+
+KILLED = """
+import os, runpy, signal, sys
+import torch
+
+counts, entropy = [0], torch.nn.functional.cross_entropy
+
+def counted(scores, targets):
+    counts[0] += 1
+    if counts[0] == STEPS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return entropy(scores, targets)
+
+torch.nn.functional.cross_entropy = counted
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""A program that runs a script and dies in the middle of a step."""
+
+
+def block_of(page, beginning):
+    """The first block of a page behind a text."""
+    text = (ROOT / "doc" / f"{page}.rst").read_text(encoding="utf-8").split(beginning, 1)[1]
+    lines = itertools.takewhile(
+        lambda line: not line or line[0] == " ", text.partition("::\n")[2].splitlines()
+    )
+    return textwrap.dedent("\n".join(lines)).strip() + "\n"
+
+
+@pytest.fixture
+def script(tmp_path):
+    """The script of the page for torch, beside the table of the page."""
+    (tmp_path / "train.py").write_text(block_of("training_script", "With PyTorch\n---"), "utf-8")
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 3, size=600)
+    means = np.array([[1.0, 4.0, 2.0], [3.0, 1.0, 2.5], [2.0, 2.0, 6.0]])
+    length, width, height = rng.normal(means[number], 0.5).T
+    kind = np.array(["iris", "rose", "tulip"])[number]
+    table = dv.View(length=length, width=width, height=height, kind=kind)
+    table._save(tmp_path / "flowers.csv")
+    return tmp_path
+
+
+def weights(path):
+    import torch
+
+    return torch.load(path)["model"]
+
+
+def test_the_script_for_torch_goes_on_from_where_it_was_killed(script):
+    import torch
+
+    whole = printed("-W", "error", "train.py", "flowers.csv", "whole.pt", "2", cwd=script)
+    assert whole == block_of("training_script", "model.pt 2`` trains for")
+    run = "train.py", "flowers.csv", "model.pt"
+    stopped = python("-c", KILLED.replace("STEPS", "33"), *run, "2", cwd=script)
+    assert stopped.returncode == -signal.SIGKILL, stopped.stderr
+    resumed = printed(*run, "2", cwd=script)
+    # 24 batches are an epoch, of whose 33 before the kill the last checkpoint has 24
+    assert resumed == "rank 0 continues in epoch 1 behind row 0\n" + whole.split("\n", 1)[1]
+    expected, found = weights(script / "whole.pt"), weights(script / "model.pt")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    begun, more, *_ = printed(*run, "3", cwd=script).splitlines()
+    assert begun == "rank 0 continues in epoch 2 behind row 0" and more.startswith("epoch 3: ")
+
+
+def test_the_script_for_torch_trains_in_several_processes(script):
+    import torch
+
+    ranks = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"
+    whole = printed(*ranks, "train.py", "flowers.csv", "whole.pt", "2", cwd=script)
+    (script / "killed.py").write_text(KILLED.replace("STEPS", "11"), "utf-8")
+    run = "train.py", "flowers.csv", "model.pt", "2"
+    assert python(*ranks, "killed.py", *run, cwd=script).returncode
+    assert weights(script / "model.pt")
+    resumed = printed(*ranks, *run, cwd=script).splitlines()
+    begun = [f"rank {rank} continues in epoch 0 behind row 400" for rank in range(2)]
+    assert sorted(resumed[:2]) == begun and resumed[2:] == whole.splitlines()
+    expected, found = weights(script / "whole.pt"), weights(script / "model.pt")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 # ---------------------------------------------------------------- Lightning
