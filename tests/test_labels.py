@@ -1080,6 +1080,26 @@ def test_codes_of_a_field_know_their_labels_too():
     assert_same(codes._onehot(dtype=int)(), np.array([[0, 1], [1, 0], [0, 0], [0, 1]]))
 
 
+def test_the_labels_of_any_codes_are_those_that_they_stand_for(tmp_path):
+    kind = np.array(["b", "a", "c", "b", "c", "a"])
+    names = sorted(set(kind.tolist()))
+    named = np.unique(kind, return_inverse=True)[1]
+    own = dv.View(x=np.arange(6.0), y=dv.View(kind)._codes())
+    own._save(tmp_path / "own.npz")
+    for d in (
+        own,
+        dv.View(x=np.arange(6.0), y=named, _meta={"y": {"labels": names}}),
+        dv.open(tmp_path / "own.npz"),
+        dv.View(pa.table({"x": np.arange(6.0), "y": pa.array(kind).dictionary_encode()})),
+    ):
+        part, rest = d._split(0.5, seed=0)
+        batch, minibatch = next(d._loader(2)), d._minibatches(2)[0]
+        for one in (d, part, rest, d[:1], batch, minibatch, dv.zip(z=d.x * 2, y=d.y)):
+            labels = one.y._labels()()
+            assert sorted(labels.tolist()) == names
+        assert d.y._labels()()[d.y()].tolist() == kind.tolist()
+
+
 def test_rows_are_grouped_and_joined_by_the_labels_of_codes():
     d = known()
     groups = d._group(by="kind")

@@ -40,11 +40,13 @@ class LabelVerbs(BaseView):
     def _labels(self) -> Self:
         """Return the labels: the distinct values that are not missing, in ascending order.
 
-        Those of a partition are those of all data: the labels that its `_codes` number.
+        Those of a partition are those of all data: the labels that its `_codes` number. Those of
+        codes are what the codes stand for: of code 0, of code 1 and so on.
 
         >>> import dataview as dv
-        >>> dv.View(["b", "a", "b"])._labels()()
-        array(['a', 'b'], dtype='<U1')
+        >>> d = dv.View(["b", "a", "b"])
+        >>> d._labels()(), d._codes()._labels()()
+        (array(['a', 'b'], dtype='<U1'), array(['a', 'b'], dtype='<U1'))
         """
         known = _known_labels(self)
         if known is None:
@@ -57,7 +59,7 @@ class LabelVerbs(BaseView):
         """Return the code of each row's label: its number among all labels, -1 if it is missing.
 
         Every part of the codes has the same numbers. `labels` are the labels to number, such as
-        those of the training data; other labels get -1. `_meta["labels"]` has the labels.
+        those of the training data; other labels get -1. `_labels()` of codes are the labels.
 
         >>> import dataview as dv
         >>> d = dv.View(label=["b", "a", "c", "b"])
