@@ -1279,6 +1279,31 @@ def test_a_device_without_ragged_arrays_says_what_to_do():
         next(dv.View(words=[[1], []])._loader(2, device="jax:cpu"))
 
 
+@pytest.mark.parametrize("device", ["torch:cuda:99", "torch:cdua", "jax:gpu:99", "jax:cpu:99"])
+def test_a_device_that_is_not_there_is_told_with_the_field(device):
+    library = device.partition(":")[0]
+    wanted = f"device='{device}' takes no data: .*, such as '{library}:cpu'"
+    with pytest.raises(RuntimeError, match=f"^field 'x': {wanted}"):
+        next(dv.View(x=[1.0], y=[2])._loader(1, device=device))
+    with pytest.raises(RuntimeError, match=f"^{wanted}"):
+        next(dv.View([1.0])._loader(1, device=device))
+
+
+def test_what_a_device_has_no_room_for_is_told_with_the_field(monkeypatch):
+    import torch
+
+    own = torch.Tensor.to
+
+    def to(tensor, device):
+        if tensor.numel() > 1:
+            raise torch.OutOfMemoryError("no room")
+        return own(tensor, device)
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    with pytest.raises(torch.OutOfMemoryError, match=r"^field 'x': no room"):
+        next(dv.View(x=[1.0, 2.0], y=[2, 3])._loader(2, device="torch:cpu"))
+
+
 def test_numbers_of_other_libraries_are_numbers_in_all_spaces():
     import jax.numpy as jnp
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import rows_of
+from dataview.errors import error_at
 from dataview.exchange import pack_like
 from dataview.plan.ragged import Ragged
 
@@ -82,9 +83,31 @@ def placed(batch: Any, device: Any) -> Any:
     def moved(array: Any) -> Any:
         if isinstance(array, Ragged) and put is not _torch:
             raise TypeError(f"{name} has no arrays of rows of different lengths; give pad=")
-        return put(library, array, where)
+        try:
+            return put(library, array, where)
+        except (TypeError, BufferError):  # of the data: `_each` says what to do with them
+            raise
+        except Exception as error:
+            if _takes_data(put, library, where):
+                raise
+            raise RuntimeError(
+                f"device={device!r} takes no data: {error}; name a device that {name} has on this "
+                f"machine{_ON_EVERY_MACHINE.get(name, '')}"
+            ) from error
 
     return _each(batch, moved, "")
+
+
+_ON_EVERY_MACHINE = {name: f", such as '{name}:cpu'" for name in ("torch", "jax")}
+
+
+def _takes_data(put: Callable[[Any, Any, Any], Any], library: Any, device: Any) -> bool:
+    """Whether a device takes a number: what fails then has to do with the data, as their size."""
+    try:
+        put(library, np.zeros(1, "f4"), device)
+    except Exception:
+        return False
+    return True
 
 
 def _library_of(device: Any) -> tuple[str, Any]:
@@ -116,6 +139,10 @@ def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
         raise TypeError(
             f"{where}{dtype} cannot go to the device: {_remedy(batch, error)}"
         ) from error
+    except Exception as error:
+        if not path:
+            raise
+        raise error_at(error, f"field {path!r}") from error
 
 
 def _remedy(batch: Any, error: Exception) -> str:
