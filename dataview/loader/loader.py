@@ -18,7 +18,7 @@ from dataview.errors import StreamError
 from dataview.index.progress import maker_of_bars
 from dataview.loader.assembly import Assembly
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
-from dataview.loader.options import LoaderOptions, unknown_attribute
+from dataview.loader.options import SET_BY_ITSELF, LoaderOptions, unknown_attribute
 from dataview.loader.outcome import Failure, Outcome
 from dataview.loader.plan import LoaderPlan
 from dataview.loader.processes import ProcessWorker, SharedPickle
@@ -36,6 +36,23 @@ class Loader:
     are the row numbers of the last batch, and `places` their positions in the epoch.  `valid` is
     false for rows that are padding, or None if no row is.  `errors` lists the samples that failed.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_bar",
+        "_closed",
+        "_dealer",
+        "_ended",
+        "_free",
+        "_owner",
+        "_plan",
+        "_prefetcher",
+        "_state",
+        "_steps",
+        "_task",
+        "_turn",
+        "errors",
+    )
 
     def __init__(self, plan: LoaderPlan) -> None:
         self._plan = plan
@@ -362,8 +379,14 @@ class Loader:
         return self._dealer.total(cursor.epoch)
 
     def __getattr__(self, name: str) -> Never:
-        options = [option.name for option in dataclasses.fields(LoaderOptions)]
-        raise AttributeError(unknown_attribute(name, dir(Loader), options), name=name, obj=self)
+        raise AttributeError(_unknown(name), name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            text = SET_BY_ITSELF.format(name) if hasattr(Loader, name) else _unknown(name)
+            raise AttributeError(text, name=name, obj=self) from None
 
     def __getitem__(self, key: object) -> Never:
         raise TypeError(
@@ -401,6 +424,11 @@ class Loader:
 
     def __exit__(self, *reason: object) -> None:
         self.close()
+
+
+def _unknown(name: str) -> str:
+    options = [option.name for option in dataclasses.fields(LoaderOptions)]
+    return unknown_attribute(name, dir(Loader), options)
 
 
 def _close_own(owner: int, close: Callable[[], Any]) -> None:

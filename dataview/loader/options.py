@@ -331,6 +331,12 @@ _OF_LOADERS = {
 """What to write for names that other loaders have, in a row for each."""
 
 
+SET_BY_ITSELF = (
+    "loader.{} cannot be set: load_state_dict(state) takes a loader to another place, and its "
+    "options are given to d._loader(batch_size)"
+)
+
+
 def unknown_attribute(name: str, known: Collection[str], options: Collection[str]) -> str:
     """Return the message for an attribute that a loader has not, with advice or the closest one.
 

@@ -380,7 +380,8 @@ def _narrow(name: str, entry: Any, place: Positions) -> Positions:
             f"masks of the axis' length; got {_entry_text(entry)}{_AS_MEMBER}"
         )
     if len(chosen) and not (-length <= chosen.min() and chosen.max() < length):
-        raise IndexError(_OUTSIDE.format(name=name, entry=entry, length=length))
+        text = _entry_text(entry)
+        raise IndexError(_OUTSIDE.format(name=name, entry=text, length=length) + _AS_MEMBER)
     found: np.ndarray = np.asarray(place)[chosen]
     if len(np.unique(found)) < len(found):
         raise ValueError(

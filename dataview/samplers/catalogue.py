@@ -9,7 +9,13 @@ from typing import Any
 
 from dataview.errors import hint
 from dataview.samplers.chunks import ChunkPermutation
-from dataview.samplers.given import Iterated, NextRow, OrderFunction, without_views
+from dataview.samplers.given import (
+    Iterated,
+    NextRow,
+    OrderFunction,
+    checked_rows,
+    without_views,
+)
 from dataview.samplers.labelled import LabelDistribution, LabelPermutation, LabelUniform, Restricted
 from dataview.samplers.lengths import Bucket, SameLength, TokenBudget
 from dataview.samplers.parts import (
@@ -166,7 +172,7 @@ def _of_user(value: Any) -> Sampler:
     if isinstance(value, Mapping):
         raise TypeError("samplers by field are for _loader; _minibatches has one for all fields")
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
-        return Iterated(without_views(value))
+        return Iterated(checked_rows(without_views(value)))
     if not callable(value):
         raise TypeError(
             f"a sampler is a name, one of dv.samplers, row numbers, lists of them, or a function; "

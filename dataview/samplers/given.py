@@ -132,8 +132,34 @@ def _in_batches(batches: list[Any], count: int, sure: bool) -> Order:
 def _as_rows(numbers: Any, count: int) -> np.ndarray:
     rows = np.asarray(numbers)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise TypeError(f"a sampler gives row numbers, or lists of them; got {numbers!r}")
+        raise _no_rows(rows)
     return numbered(rows.astype(np.intp), count)
+
+
+def checked_rows(rows: Iterable[Any]) -> Iterable[Any]:
+    """Return row numbers that are listed, or raise if the first of them is of another kind."""
+    if isinstance(rows, (Sequence, np.ndarray)) and len(rows):
+        first = np.asarray(rows[0])
+        if first.dtype.kind in _INSTEAD:
+            raise _no_rows(np.asarray(rows))
+    return rows
+
+
+_INSTEAD = {
+    "f": "sampler=samplers.weighted(by=weights) draws by weights",
+    "b": "np.flatnonzero(mask) has the rows of a mask",
+}
+"""What to write for values that are no row numbers, by the kind of their dtype."""
+
+
+def _no_rows(found: np.ndarray) -> TypeError:
+    """Return the error about what is given for row numbers."""
+    first, more = found.reshape(-1)[:4].tolist(), ", …" if found.size > 4 else ""
+    got = f"{found.dtype} {found.shape}" if found.ndim > 1 else f"[{str(first)[1:-1]}{more}]"
+    advice = _INSTEAD.get(found.dtype.kind, "")
+    return TypeError(
+        f"a sampler gives row numbers, or lists of them; got {got}" + (advice and f"; {advice}")
+    )
 
 
 class Ends:
