@@ -197,6 +197,35 @@ def test_of_very_many_rows_no_positions_are_made():
     assert reading.nbytes == 2**44
 
 
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (lambda d: d.x, "x"),
+        (lambda d: d.x[2:5], "x[2:5]"),
+        (lambda d: d[10:].x[2:5], "x[12:15]"),
+        (lambda d: d[10:].x, "x[10:]"),
+        (lambda d: d[::-2].x[1:], "x[17::-2]"),
+        (lambda d: d[10:].x[3], "x[13]"),
+        (lambda d: d[10:].wide[2:5, 1:], "wide[12:15, 1:]"),
+        (lambda d: d[10:].wide[:, 1], "wide[10:, 1]"),
+        (lambda d: d._shuffled(0).x, "x"),
+        (lambda d: d._shuffled(0).x[2:5], "x[…]"),
+        (lambda d: d._shuffled(0)[2:5].x, "x[…]"),
+        (lambda d: d._split(0.5, seed=0)[0].x[:2] + 1, "x[…]"),
+        (lambda d: d.wide._transpose()[1:], "wide[…]"),
+    ],
+)
+def test_rows_that_are_read_have_their_numbers_in_the_data(part, name):
+    d = dv.View(x=np.arange(20.0), wide=np.arange(60.0).reshape(20, 3))
+    view = part(d)
+    (reading,) = view._explain().readings
+    assert reading.name == name
+    if "…" not in name:
+        field, mark, key = name.partition("[")
+        rows = eval(f"np.s_[{key}") if mark else np.s_[:]
+        assert np.array_equal(np.sort(d[field]()[rows], None), np.sort(view(), None))
+
+
 def test_a_plan_names_the_engine():
     _, x = counted(5, 4)
     with dv.engine("numexpr"):

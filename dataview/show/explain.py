@@ -50,15 +50,15 @@ from dataview.plan.kinds import (
     shape_of,
     size_of,
 )
-from dataview.plan.node import Node, Shape
+from dataview.plan.node import Label, Node, Shape
 from dataview.plan.photographs import Late, Photograph
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, Stream, length_of
-from dataview.show.formulas import formula_of, is_symbolic, term_of
+from dataview.show.formulas import formula_of, is_symbolic, label_term, term_of
 from dataview.show.outline import title
-from dataview.show.words import escape, harmless, inside, size_text, undriven
+from dataview.show.words import escape, harmless, inside, key_text, size_text, undriven
 from dataview.write import places_written
 
 FRAME = (
@@ -213,7 +213,7 @@ def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
     while waiting:
         node, index, name = waiting.pop()
         if not is_symbolic(node):
-            name = name or term_of(node)[0]
+            name = name or _name_in_data(node)
         if isinstance(node, Ragged):
             waiting.append((node.flat(), None, name))
         elif isinstance(node, Sampled):
@@ -223,6 +223,25 @@ def _readings(node: Node, index: Index | None, name: str) -> Iterator[Reading]:
         else:
             inner = _BELOW.get(type(node), _whole)(node, index)
             waiting.extend((part, where, name) for part, where in reversed(inner))
+
+
+def _name_in_data(node: Node) -> str:
+    """Return the name of what is read, with the rows that it has in the data.
+
+    A formula has the rows of the view that was asked: those of a shuffled view lie elsewhere.
+    """
+    label = node.label
+    core, index = _core(node)
+    if label is None or not label.shape or index is None or not isinstance(core, (Stored, Concat)):
+        return term_of(node)[0]
+    part = identity(label.shape) if label.part is None else label.part
+    rows = index.maps[:1]
+    if not part.maps or axes_of(rows[0]) != axes_of(part.maps[0]):
+        return term_of(node)[0]
+    shape = (known_shape(core)[0], *label.shape[1:])
+    there = Index(part.shape, [*rows, *part.maps[1:]])
+    is_told = label.part is not None or key_text(there, shape) not in (":", "…")
+    return label_term(Label(label.names, shape, there if is_told else None))[0]
 
 
 def _bytes_of(node: Stored, index: Index | None) -> int:

@@ -23,7 +23,7 @@ from dataview.plan.kinds import (
     Stored,
     size_of,
 )
-from dataview.plan.node import Argument, Node, Shape
+from dataview.plan.node import Argument, Label, Node, Shape
 from dataview.plan.operations import (
     ATOM,
     COMPARED,
@@ -291,10 +291,13 @@ def _data_term(node: Node) -> Term:
         if constant is not None and constant.dtype.kind in "biufcmMSUOT":
             return _signed(line_of(Ends(constant)))
         return f"{dtype_text(node)}{shape_text(lengths_of(node))}", ATOM
-    name: Term = name_text(node.label), ATOM
-    if node.label.part is None:
-        return name
-    return _part_term(name, node.label.part, node.label.shape)
+    return label_term(node.label)
+
+
+def label_term(label: Label) -> Term:
+    """Return the name of a field, and which part of it is meant."""
+    name: Term = name_text(label), ATOM
+    return name if label.part is None else _part_term(name, label.part, label.shape)
 
 
 # --- steps as a user wrote them, without what a plan does about gaps -----------------------------
