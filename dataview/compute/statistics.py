@@ -294,16 +294,28 @@ def _values_of(
     """
     if kept or (wanted[1:] and is_made_of_rows(wanted[0].node)):
         return _of_made_rows(wanted, evaluate, errors, kept)
-    statistics, node = wanted[0]
+    node = wanted[0].node
     if isinstance(node, Sampled) and node.pass_key:
-        nodes = [one.node for one in wanted if isinstance(one.node, Sampled)]
-        passing = nodes[0].blocks(nodes, [*map(_samples_at_once, nodes)])
-        passed = zip(wanted, _in_one_pass(wanted, passing, errors), strict=True)
-        return [_of_totals(one.statistics, states, errors) for one, states in passed]
+        return _of_a_stream(wanted, errors)
     shape = known_shape(node)
     if made_so_far() is not None and shape and shape[0] > rows_of_request([node]):
         with making(None):  # it would remember too much
-            return _values_of(wanted, evaluate, errors)
+            return _of_blocks(wanted, evaluate, errors)
+    return _of_blocks(wanted, evaluate, errors)
+
+
+def _of_a_stream(wanted: Sequence[Wanted], errors: FloatErrors) -> list[list[np.ndarray]]:
+    """Return the values of statistics of one stream, which is read once."""
+    nodes = [one.node for one in wanted if isinstance(one.node, Sampled)]
+    passing = nodes[0].blocks(nodes, [*map(_samples_at_once, nodes)])
+    return _of_all_totals(wanted, _in_one_pass(wanted, passing, errors), errors)
+
+
+def _of_blocks(
+    wanted: Sequence[Wanted], evaluate: Evaluate, errors: FloatErrors
+) -> list[list[np.ndarray]]:
+    """Return the values of statistics of data that are read in blocks, or as one."""
+    statistics, node = wanted[0]
     grid = parts_of(node)
     is_alone = not grid[0].across and (len(grid) == 1 or 0 not in statistics[0].axes)
 
@@ -312,18 +324,23 @@ def _values_of(
         memo: Memo | None = {"roots": tuple(one.node for one in wanted)} if wanted[1:] else None
         return [_of_block(one, cut, evaluate, errors, memo, is_alone) for one in wanted]
 
-    if len(grid) == 1 and not grid[0].across:
+    if len(grid) == 1 and is_alone:
         return of_block(None)
     if grid[0].across:
         return [_of_cuts(wanted[0], grid, of_block, errors)]
-    if not is_alone:
-        values = sum(size_of(known_shape(other)) for one in wanted for other in one.statistics)
-        blocks = run_in_windows(of_block, grid, _window(values), "statistics")
-        totals = _combined(blocks, errors)
-        return [
-            _of_totals(one.statistics, states, errors)
-            for one, states in zip(wanted, totals, strict=True)
-        ]
+    if is_alone:
+        return [_of_each_row(statistics, grid, of_block)]
+    values = sum(size_of(known_shape(other)) for one in wanted for other in one.statistics)
+    blocks = run_in_windows(of_block, grid, _window(values), "statistics")
+    return _of_all_totals(wanted, _combined(blocks, errors), errors)
+
+
+def _of_each_row(
+    statistics: Sequence[Reduction],
+    grid: list[Cut],
+    of_block: Callable[[Cut], list[list[np.ndarray]]],
+) -> list[np.ndarray]:
+    """Return the values of statistics of each row, block by block."""
     outs = [np.empty(known_shape(other), other.dtype) for other in statistics]
 
     def done(cut: Cut) -> None:
@@ -331,7 +348,7 @@ def _values_of(
             out[cut.start : cut.stop] = rows
 
     run_blocks(done, grid, what="statistics")
-    return [outs]
+    return outs
 
 
 def _window(values: int) -> int:
@@ -471,6 +488,13 @@ def _of_made_rows(
 def _samples_at_once(node: Sampled) -> int:
     row = size_of(tuple(length or 0 for length in node.extents or ())[1:])
     return max(1, sizes.part_bytes // max(1, row * known_dtype(node).itemsize))
+
+
+def _of_all_totals(
+    wanted: Sequence[Wanted], totals: Iterable[States], errors: FloatErrors
+) -> list[list[np.ndarray]]:
+    pairs = zip(wanted, totals, strict=True)
+    return [_of_totals(one.statistics, states, errors) for one, states in pairs]
 
 
 def _of_totals(wanted: list[Reduction], totals: States, errors: FloatErrors) -> list[np.ndarray]:
