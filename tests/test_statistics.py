@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting, Rows
-from dataview.compute import reductions
+from dataview.compute.statistics import reductions
 from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,

@@ -5,13 +5,10 @@ products.
 """
 
 from dataview.compute.blocks import matmul, operand_indices
-from dataview.compute.chosen import BEGUN, median, reduction, reduction_from, reduction_where
 from dataview.compute.evaluation import Kept, evaluate, settle
 from dataview.compute.executors import executor, run_blocks, run_in_windows, shares_memory
 from dataview.compute.kernel import FloatErrors
-from dataview.compute.missing import KINDS, OF_SOME
 from dataview.compute.part_by_part import PlacesByPart, places_by_part
-from dataview.compute.passes import passes_before
 from dataview.compute.photographs import (
     changing,
     changing_arrays,
@@ -20,8 +17,6 @@ from dataview.compute.photographs import (
     waiting_at,
 )
 from dataview.compute.programs import Program, chosen_engines, compiled, engine, leaves_of
-from dataview.compute.quantiles import MEDIAN, quantile_dtype, quantiles_by_group
-from dataview.compute.reductions import CLOSE, NEARLY, Kind, result_dtype
 from dataview.compute.requests import (
     as_tuples,
     by_name,
@@ -42,6 +37,23 @@ from dataview.compute.requests import (
 )
 from dataview.compute.reshaping import read_below
 from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
+from dataview.compute.statistics import (
+    BEGUN,
+    CLOSE,
+    KINDS,
+    MEDIAN,
+    NEARLY,
+    OF_SOME,
+    Kind,
+    median,
+    passes_before,
+    quantile_dtype,
+    quantiles_by_group,
+    reduction,
+    reduction_from,
+    reduction_where,
+    result_dtype,
+)
 from dataview.compute.ways import (
     Cut,
     aliases,

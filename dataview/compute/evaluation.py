@@ -10,13 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute.blocks import fused, product
-from dataview.compute.chosen import some_rows
 from dataview.compute.kernel import run_small, run_whole
-from dataview.compute.passes import pending
 from dataview.compute.programs import leaves_of
 from dataview.compute.reshaping import read_below
 from dataview.compute.rows import NESTED, PLAN, taker_of
-from dataview.compute.statistics import take
+from dataview.compute.statistics import pending, some_rows, take
 from dataview.compute.ways import (
     aliases,
     cuts_along,

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dataview.compute.evaluation import evaluate
-from dataview.compute.passes import pending
-from dataview.compute.statistics import take_each
+from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted

@@ -12,13 +12,10 @@ import numpy as np
 
 from dataview.compute import executors, rows
 from dataview.compute.blocks import Around, fused, in_parts
-from dataview.compute.chosen import reduction, with_nothing
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
-from dataview.compute.kept_rows import needed_later
 from dataview.compute.part_by_part import places_by_part
-from dataview.compute.passes import pending
 from dataview.compute.photographs import changing_arrays
-from dataview.compute.statistics import take
+from dataview.compute.statistics import needed_later, pending, reduction, take, with_nothing
 from dataview.compute.ways import (
     Cut,
     aliases,

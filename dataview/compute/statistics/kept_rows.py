@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.made_rows import KeptRows, are_made_together, blocks_made, is_made_of_rows
-from dataview.compute.passes import pending
 from dataview.compute.scattered import is_expression, operands_of
+from dataview.compute.statistics.made_rows import (
+    KeptRows,
+    are_made_together,
+    blocks_made,
+    is_made_of_rows,
+)
+from dataview.compute.statistics.passes import pending
 from dataview.compute.ways import makers_of, rows_of_request
 from dataview.index import axes_of
 from dataview.plan.build import stored

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.asked import kind_for, median_of_all, of_all, of_array, of_ragged
-from dataview.compute.passes import pending
-from dataview.compute.quantiles import rows_at
-from dataview.compute.reductions import AVERAGES, result_dtype
-from dataview.compute.statistics import lock, row_axis, take
+from dataview.compute.statistics.asked import kind_for, median_of_all, of_all, of_array, of_ragged
+from dataview.compute.statistics.passes import pending
+from dataview.compute.statistics.quantiles import rows_at
+from dataview.compute.statistics.reductions import AVERAGES, result_dtype
+from dataview.compute.statistics.taking import lock, row_axis, take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat

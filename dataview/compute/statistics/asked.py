@@ -6,9 +6,9 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from dataview.compute.missing import KINDS
-from dataview.compute.quantiles import MEDIAN, quantile_dtype
-from dataview.compute.reductions import AVERAGES, axes_over, of_one_axis, result_dtype
+from dataview.compute.statistics.missing import KINDS
+from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype
+from dataview.compute.statistics.reductions import AVERAGES, axes_over, of_one_axis, result_dtype
 from dataview.compute.ways import aliases
 from dataview.errors import RaggedError, StreamError
 from dataview.index import is_identity

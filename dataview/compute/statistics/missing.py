@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.reductions import (
+from dataview.compute.statistics.reductions import (
     HALVINGS,
     PLAIN,
     WIDE,
