@@ -46,7 +46,7 @@ from dataview.index import (
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, field, select, stored
-from dataview.plan.gaps import present_in, with_mask
+from dataview.plan.gaps import with_mask
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
@@ -61,6 +61,7 @@ from dataview.plan.kinds import (
 from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import take_tables
+from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far
 

@@ -16,9 +16,9 @@ from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
 from dataview.formats import DECIMAL, array_of_labels, as_told, coded_in_arrow, with_dates
 from dataview.plan.build import keyed
-from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
+from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import with_lengths
 from dataview.sources import Memo

@@ -18,10 +18,11 @@ from dataview.index.flat import shaped
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, record, stored, with_fields
-from dataview.plan.gaps import PRESENT, knowing, part_at, present_or_all, with_mask
+from dataview.plan.gaps import knowing, with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
+from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.arriving import Row, are_rows, sample_at, together

@@ -24,15 +24,7 @@ from dataview.index import (
 from dataview.index.keys import key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
-from dataview.plan.gaps import (
-    PRESENT,
-    knowing,
-    masked_alike,
-    masks_in,
-    part_at,
-    present_or_all,
-    with_mask,
-)
+from dataview.plan.gaps import knowing, masked_alike, masks_in, with_mask
 from dataview.plan.guards import endless, is_whole, no_key
 from dataview.plan.kinds import (
     Extents,
@@ -46,6 +38,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.ragged import AnyLength, common_dtype, fitted_node, likeness, rows_of

@@ -12,9 +12,10 @@ from dataview.errors import error_at
 from dataview.index.flat import is_of_arrays, layout_of, packed, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.gaps import masked_alike, present_in, present_or_all, with_mask
+from dataview.plan.gaps import masked_alike, with_mask
 from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node, Shape
+from dataview.plan.present import present_in, present_or_all
 from dataview.plan.ragged import Ragged, as_ragged, ragged_of
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds

@@ -18,12 +18,12 @@ from dataview.compute.statistics.taking import lock, row_axis, take
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
-from dataview.plan.gaps import known_in, may_lack
 from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in, sqrt
+from dataview.plan.present import known_in, may_lack
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource

@@ -21,8 +21,9 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
-from dataview.formats.field_tree import NAME, restored_record
+from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim
+from dataview.formats.restored_tree import restored_record
 from dataview.plan.build import stored
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview.formats.contents import ALONE, DEEPEST, nested, of_its_own, with_arrays
-from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
+from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim
+from dataview.formats.restored_tree import LONGEST_TEXT, restored
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.sources import (

@@ -23,8 +23,9 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.arrays.npy import objects_in
 from dataview.formats.contents import LateSource, nested, with_arrays
-from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
+from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim
+from dataview.formats.restored_tree import LONGEST_TEXT, restored
 from dataview.index.sizes import sizes
 from dataview.plan.build import stored
 from dataview.plan.node import Node

@@ -26,8 +26,9 @@ from dataview.formats.contents import (
     with_arrays,
     without_arrays,
 )
-from dataview.formats.field_tree import NAME, restored_record
+from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim, OpenFile
+from dataview.formats.restored_tree import restored_record
 from dataview.index.sizes import sizes
 from dataview.index.slabs import Chunks
 from dataview.plan.build import stored

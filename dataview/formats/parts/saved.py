@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dataview.formats.field_tree import LONGEST_TEXT, NAME, restored
+from dataview.formats.field_tree import NAME
+from dataview.formats.restored_tree import LONGEST_TEXT, restored
 from dataview.plan.node import Node
 from dataview.sources import (
     Place,

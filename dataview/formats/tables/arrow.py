@@ -17,8 +17,8 @@ from dataview.formats.meta_text import of_text
 from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_codes
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
-from dataview.plan.gaps import LABELS, PRESENT
 from dataview.plan.operations import may_be_missing
+from dataview.plan.present import LABELS, PRESENT
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
 """The dtype of codes of dictionaries, and the code of what is missing."""

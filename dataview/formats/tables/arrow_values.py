@@ -24,8 +24,8 @@ from dataview.formats.tables.arrow import (
 from dataview.formats.tables.arrow_labels import labels_in_arrow
 from dataview.formats.tables.columns import Column, Name, mask_of, tidy
 from dataview.formats.tables.late_values import Decoded, LateValues
-from dataview.plan.gaps import LABELS, PRESENT
 from dataview.plan.operations import may_be_missing, nothing_in
+from dataview.plan.present import LABELS, PRESENT
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
 """The labels that codes are of, by leaf; None for a leaf of values that are only kept so."""

@@ -15,10 +15,11 @@ from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import LINE, Affine, Constant, Index, axes_of, gather, is_identity, positions
 from dataview.plan.build import record, stored
 from dataview.plan.fields import Fields, Unread, check_name, read_only_meta
-from dataview.plan.gaps import MASK, MASK_OF_LISTS, PRESENT, own_columns, put_mask
+from dataview.plan.gaps import MASK, MASK_OF_LISTS, own_columns, put_mask
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
+from dataview.plan.present import PRESENT
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source
