@@ -1323,3 +1323,20 @@ def test_numbers_of_other_libraries_are_numbers_in_all_spaces():
         vectors.np_format_as(np.full((1, 4), 257), narrow, "exact")
     with pytest.raises(ValueError, match="row 0 has NaN"):
         vectors.np_format_as(numbers * np.nan, dv.spaces.IndexSpace(4), argmax=True)
+
+
+@pytest.mark.parametrize("kind", ["Time", "Datetime"])
+def test_times_of_polars_come_back_with_their_type(kind):
+    import polars as pl
+
+    noon = datetime.datetime(2020, 1, 2, 12, tzinfo=datetime.UTC)
+    times = [noon, None, noon + datetime.timedelta(hours=1)]
+    inner = pl.Datetime("us", "Asia/Tokyo")
+    if kind == "Time":
+        times, inner = [datetime.time(1, 2, 3), None, datetime.time(23, 59)], pl.Time
+    column = pl.Series("at", times).cast(inner)
+    frame = column.to_frame().with_columns(lists=pl.concat_list("at"))
+    frame = frame.with_columns(pairs=pl.concat_list("at", "at").list.to_array(2))
+    found = pl.DataFrame(dv.View(frame))
+    assert found.to_dicts() == frame.to_dicts() and found.schema["at"] == inner
+    assert found.schema["lists"].inner == found.schema["pairs"].inner == inner

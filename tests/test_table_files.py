@@ -2053,3 +2053,52 @@ def test_names_of_classes_that_a_schema_notes_are_labels(features, labels, tmp_p
     for d in (dv.open(tmp_path / "t.parquet"), dv.open(tmp_path / "t.feather"), dv.View(table)):
         assert d._meta == {} and d.y._meta.get("labels") == labels
         assert d.y().tolist() == [0, 1, 1]
+
+
+TIMES_OF_DAY = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
+
+
+@pytest.mark.parametrize("way", ["memory", "parquet", "feather", "h5"])
+@pytest.mark.parametrize("kind", TIMES_OF_DAY, ids=str)
+def test_times_of_day_stay_times_of_day(kind, way, tmp_path):
+    one, two = datetime.time(1, 2, 3), datetime.time(23, 59, 59)
+    columns = {
+        "x": pa.array([one, None, two, datetime.time(0)], kind),
+        "lists": pa.array([[one], None, [two, None], []], pa.list_(kind)),
+        "pairs": pa.array([[one, two], None, [two, one], [one, None]], pa.list_(kind, 2)),
+        "of": pa.array([{"a": one}, None, {"a": None}, {"a": two}], pa.struct([("a", kind)])),
+        "none": pa.array([None] * 4, kind),
+    }
+    table = pa.table(columns)
+    if way == "parquet":
+        pq.write_table(table, tmp_path / "a.parquet", row_group_size=3)
+        table = pq.read_table(tmp_path / "a.parquet")  # which has no times in whole seconds
+    elif way == "feather":
+        pa.feather.write_feather(table, tmp_path / "a.feather")
+    elif way == "h5":
+        dv.View(table)._save(tmp_path / "a.h5")
+    d = dv.View(table) if way == "memory" else dv.open(tmp_path / f"a.{way}")
+    assert d.x.dtype.kind == "m" and d.x._meta["time_of_day"] is True
+    assert (d.x == np.timedelta64(0, "s"))().tolist() == [False, False, False, True]
+    d._save(tmp_path / "b.feather")
+    d._save(tmp_path / "b.parquet", chunks=1)
+    saved = pa.feather.read_table(tmp_path / "b.feather")
+    for found in (pa.table(d), pa.table(d[::-1])[::-1], saved):
+        assert found.to_pylist() == table.to_pylist()
+        for name in ("x", "none"):
+            assert found.schema.field(name).type == table.schema.field(name).type
+        for name in ("lists", "pairs"):
+            assert found[name].type.value_type == table[name].type.value_type
+    assert pq.read_table(tmp_path / "b.parquet").to_pylist() == table.to_pylist()
+    assert pa.table(dv.View(lapse=d.x + d.x))["lapse"].type == pa.duration(table["x"].type.unit)
+
+
+def test_what_is_no_time_of_day_is_told_with_the_field(tmp_path):
+    d = dv.View(pa.table({"x": pa.array([datetime.time(1), None], pa.time64("us"))}))._copy()
+    d.x[1], d.x_mask[1] = np.timedelta64(24, "h"), True
+    with pytest.raises(ValueError, match=r"field 'x': 86400000000 microseconds is no time of day"):
+        pa.table(d)
+    with pytest.raises(TypeError, match=r"field 'x' cannot be a column: 864.*time_of_day=None"):
+        d._save(tmp_path / "a.parquet")
+    d = d._set_field("x", d.x._with_meta(time_of_day=None)) or d
+    assert pa.table(d)["x"].type == pa.duration("us")

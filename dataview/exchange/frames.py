@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import import_library
-from dataview.formats import node_of_table
+from dataview.formats import TIME_OF_DAY, node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
@@ -310,7 +310,8 @@ def _lists(series: Any) -> Column:
     if isinstance(within, Ragged) and inner.present is not None:
         within = Ragged(within.values, within.layout.lacking(evaluate(inner.present)))
         tells = False  # an empty list may be a missing one, whatever is in others
-    node = laid_out(within, layout, exactly=True)
+    node: Node = laid_out(within, layout, exactly=True)
+    node = node.replaced(meta=inner.node.meta)
     missing = series.is_null().to_numpy()
     if inner.present is not None and not tells:
         lacking = np.concatenate([[0], np.cumsum(~evaluate(inner.present))])
@@ -333,7 +334,7 @@ def _fixed_lists(series: Any) -> Column:
         return _lists(series.cast(polars.List(series.dtype.inner)))
     inner = _inside(series)
     shape = (len(series), series.dtype.shape[0], *known_shape(inner.node)[1:])
-    node = reshaped(inner.node, shape)
+    node = reshaped(inner.node, shape).replaced(meta=inner.node.meta)
     if inner.present is None or may_be_missing(known_dtype(node)):
         return Column(series.name, node)
     there = evaluate(inner.present)
@@ -355,7 +356,8 @@ def _zoned(series: Any) -> Column:
 def _hours(series: Any) -> Column:
     """Return the time that has passed since midnight."""
     passed = series.to_physical().fill_null(np.iinfo(np.int64).min).to_numpy()
-    return _with_gaps(series.name, _lent(passed.view("m8[ns]"), "polars"), series.is_null())
+    node = _lent(passed.view("m8[ns]"), "polars").replaced(meta=read_only_meta({TIME_OF_DAY: True}))
+    return _with_gaps(series.name, node, series.is_null())
 
 
 def _too_wide(series: Any) -> Column:

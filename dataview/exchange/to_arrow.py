@@ -14,7 +14,14 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
-from dataview.formats import DECIMAL, array_of_labels, as_told, coded_in_arrow, with_dates
+from dataview.formats import (
+    DECIMAL,
+    array_of_labels,
+    as_told,
+    coded_in_arrow,
+    is_time_of_day,
+    with_dates,
+)
 from dataview.plan.build import keyed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
@@ -99,7 +106,7 @@ class _Meant(NamedTuple):
 
 
 def _meant(node: Node, memo: Memo) -> Any:
-    """Return a node's data: codes with their labels, times with their zone, decimals in a type."""
+    """Return a node's data: codes with their labels, times with their zone, or of what type."""
     data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
     if labels is not None:
         return _Meant(data, partial(coded_in_arrow, labels=_labels(labels, node)), MISSING)
@@ -109,7 +116,10 @@ def _meant(node: Node, memo: Memo) -> Any:
         if unit in _UNITS:
             return _Meant(data, partial(_zoned, unit=unit, zone=zone), np.datetime64("NaT"))
     if dtype is not None and dtype.hasobject and DECIMAL in node.meta:
-        return _Meant(data, partial(_decimals, meta=node.meta), None)
+        return _Meant(data, partial(_told, meta=node.meta, name=name_of(node)), None)
+    if dtype is not None and dtype.kind == "m" and is_time_of_day(node.meta):
+        made = partial(_told, meta=node.meta, name=name_of(node))
+        return _Meant(data, made, np.timedelta64("NaT"))
     return data
 
 
@@ -136,10 +146,13 @@ def _zoned(times: np.ndarray, unit: str, zone: str) -> Any:
     return pyarrow.array(times, pyarrow.timestamp(unit)).cast(pyarrow.timestamp(unit, zone))
 
 
-def _decimals(values: np.ndarray, meta: Mapping[str, Any]) -> Any:
-    """Return decimals in the type that metadata name, if that holds them."""
+def _told(values: np.ndarray, meta: Mapping[str, Any], name: str) -> Any:
+    """Return decimals in the type that metadata name, if that holds them, and times of day."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    return as_told(pyarrow.array(values), meta)
+    try:
+        return as_told(pyarrow.array(values), meta)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _named(rows: Node) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataview.formats.tables.arrow import (
     HAS_MASK,
     OF_ELEMENTS,
     TABLE_META,
+    TIME_OF_DAY,
 )
 from dataview.formats.tables.arrow_labels import (
     array_of_labels,
@@ -15,6 +16,7 @@ from dataview.formats.tables.arrow_objects import (
     as_told,
     holding,
     is_decimal,
+    is_time_of_day,
     told_decimal,
     type_in,
     with_dates,
@@ -40,6 +42,7 @@ __all__ = [
     "OF_ELEMENTS",
     "TABLE_META",
     "TABLE_SUFFIXES",
+    "TIME_OF_DAY",
     "Column",
     "ColumnSource",
     "Kind",
@@ -54,6 +57,7 @@ __all__ = [
     "has_tables",
     "holding",
     "is_decimal",
+    "is_time_of_day",
     "joined",
     "labels_in_arrow",
     "missing_in",

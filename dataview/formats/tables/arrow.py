@@ -30,6 +30,9 @@ TABLE_META = b"dataview"
 DECIMAL = "decimal"
 """The metadata of a field of decimals under this name are their type, such as decimal128(10, 2)."""
 
+TIME_OF_DAY = "time_of_day"
+"""The metadata of durations under this name are true if they are times of day, since midnight."""
+
 HAS_MASK = "mask"
 """The entry of that metadata for a column that has a mask even if nothing is missing."""
 
@@ -246,8 +249,9 @@ def _values_of(kind: Any) -> _Values | str:
     found = dtype_of(kind)
     if isinstance(found, str):
         return found
-    meta = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
+    meta: dict[str, Any] = {"timezone": kind.tz} if types.is_timestamp(kind) and kind.tz else {}
     meta |= {DECIMAL: str(kind)} if types.is_decimal(kind) else {}
+    meta |= {TIME_OF_DAY: True} if types.is_time(kind) else {}
     nothing = MISSING_CODE if types.is_dictionary(kind) else None
     return _Values(Kind(found, nature=_nature(kind), nothing=nothing), kind, meta)
 

@@ -1,6 +1,7 @@
-"""Objects as Arrow has them: decimals in a type that a file told or that holds all, lists of dates.
+"""What NumPy has otherwise, as Arrow has it: decimals, times of day, and lists of dates.
 
-NumPy has decimals as objects of any number of digits, so that their type is metadata of the field.
+NumPy has decimals as objects of any number of digits, and times of day as durations, so that their
+type is metadata of the field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.formats.tables.arrow import DECIMAL, arrow
+from dataview.formats.tables.arrow import DECIMAL, TIME_OF_DAY, arrow, compute
 from dataview.plan.operations import is_present
 
 MOST_DIGITS = {128: 38, 256: 76}
@@ -90,7 +91,12 @@ def is_decimal(kind: Any) -> bool:
 
 
 def as_told(array: Any, meta: Mapping[str, Any]) -> Any:
-    """Return an array in the type of decimals that metadata name, if that holds its values."""
+    """Return an array in the type of decimals that metadata name, if that holds its values.
+
+    Durations that metadata tell to be times of day are these.
+    """
+    if is_time_of_day(meta) and arrow().types.is_duration(array.type):
+        return _times_of_day(array)
     told = told_decimal(meta)
     if told is None:
         return array
@@ -98,3 +104,31 @@ def as_told(array: Any, meta: Mapping[str, Any]) -> Any:
         return array.cast(told)
     is_held = is_decimal(array.type) and holding(told, array.type) == told
     return array.cast(told) if is_held else array
+
+
+def is_time_of_day(meta: Mapping[str, Any]) -> bool:
+    """Whether metadata tell that durations are times of day."""
+    return meta.get(TIME_OF_DAY) is True
+
+
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""How long a day is."""
+
+
+def _times_of_day(passed: Any) -> Any:
+    """Return durations since midnight as times of day, or raise if a day has no such time.
+
+    >>> _times_of_day(arrow().array([60], arrow().duration("s"))).to_pylist()
+    [datetime.time(0, 1)]
+    """
+    unit, whole = passed.type.unit, passed.cast("int64")
+    ends = compute().min_max(whole).as_py()
+    wrong = next((one for one in ends.values() if one is not None and not 0 <= one < _DAY[unit]), 0)
+    if wrong:
+        raise ValueError(
+            f"{np.timedelta64(wrong, unit)} is no time of day, and the metadata say that all are; "
+            "_with_meta(time_of_day=None) makes durations of them"
+        )
+    if unit in ("s", "ms"):
+        return whole.cast("int32").cast(arrow().time32(unit))
+    return whole.cast(arrow().time64(unit))

@@ -24,6 +24,7 @@ from dataview.formats.tables import (
     coded_in_arrow,
     holding,
     is_decimal,
+    is_time_of_day,
     labels_in_arrow,
     told_decimal,
     type_in,
@@ -248,6 +249,8 @@ def _arrow_array(
         return whole if gaps is None else pyarrow.compute.if_else(pyarrow.array(~gaps), whole, None)
     if kind is None and dtype.kind == "M" and isinstance(meta.get("timezone"), str):
         kind = pyarrow.timestamp(np.datetime_data(dtype)[0], meta["timezone"])
+    if dtype.kind == "m" and is_time_of_day(meta):
+        kind = None  # which is that of times of day, once there are some
     if dtype.kind == "O":
         block = np.where(is_present(block), block, np.array(None))  # NaN is no text and no truth
         block = with_dates(block)
