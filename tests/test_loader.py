@@ -990,6 +990,59 @@ def test_samples_that_fail(options, on_error, tail, batches):
         assert all(isinstance(f.error.__cause__, ValueError) for f in loader.errors)
 
 
+@pytest.mark.parametrize("tail", ["short", "drop"])
+@pytest.mark.parametrize("bad", [(2,), (0,), (2, 3, 6, 7), (1, 2, 3, 4, 5), (7, 8), ()])
+@pytest.mark.parametrize("form", ["function", "map", "transform"])
+def test_samples_beside_one_that_is_replaced_are_made_and_collated_once(form, bad, tail):
+    made, batches = [], []
+
+    def make(number):
+        made.append(int(number))
+        if number in bad:
+            raise ValueError("rejected")
+        return np.int64(number)
+
+    def collate(samples):
+        batches.append([int(sample) for sample in samples])
+        return np.array(samples)
+
+    plain = dv.View(np.arange(9))
+    d, options = {
+        "function": (dv.View(make, _length=9), {}),
+        "map": (plain._map(make), {}),
+        "transform": (plain, {"transform": lambda sample: make(sample())}),
+    }[form]
+    made.clear()
+    good = [number for number in range(9) if number not in bad]
+    wanted = [good[start : start + 2] for start in range(0, len(good), 2)]
+    if tail == "drop":
+        wanted = [batch for batch in wanted if len(batch) == 2]
+    loader = d._loader(2, collate=collate, on_error="replace", tail=tail, **options)
+    found = [batch().tolist() for batch in loader]
+    assert [batch for batch in found if batch] == wanted == [one for one in batches if one]
+    assert sorted(set(made)) == list(range(9 if tail == "short" else max(made) + 1))
+    assert len(made) == len(set(made))
+    assert [failure.row for failure in loader.errors] == [n for n in bad if n in made]
+
+
+def test_a_sample_that_fails_behind_a_secondary_field_is_one_failure():
+    d = dv.View(a=np.arange(6), b=dv.View(numbered(bad=[1, 3]), _length=6))
+    asked = []
+
+    def summed(sample):
+        return sample.a() + sample.b.y() if sample.a() != 3 else np.array(-3)
+
+    def answer(row, error):
+        asked.append((row, error.__notes__))
+        return "replace"
+
+    loader = d._loader(2, {"a": "linear", "b": "linear"}, transform=summed, on_error=answer)
+    assert [batch().tolist() for batch in loader] == [[0, 4], [-3, 8], [10]]
+    assert [failure.row for failure in loader.errors] == [1, 3]
+    ((row, notes),) = asked
+    assert row == 1 and "before that: sample 1, made by Counting: bad 1" in notes[0]
+
+
 def test_places_are_those_before_samples_failed():
     loader = made(9, (2, 3, 6, 7))._loader(2, on_error="skip")
     assert [loader.places.tolist() for _ in loader] == [[0, 1], [], [4, 5], [], [8]]
@@ -1038,6 +1091,24 @@ def test_an_empty_batch_has_the_fields_with_no_rows():
 
     (batch,) = dataset(2)._loader(2, transform=bad, on_error="skip")
     assert (batch.x._shape(), batch.y._shape(), len(batch)) == ((0, 2), (0,), 0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+@pytest.mark.parametrize(
+    "view", [dataset(4), dv.View(lambda: ({"y": n} for n in range(4)))], ids=["rows", "stream"]
+)
+def test_a_collate_function_gets_no_sample_that_was_left_out(view, on_error, workers):
+    made = []
+
+    def bad(sample):
+        raise ValueError
+
+    options = {"transform": bad, "collate": made.append, "on_error": on_error, "workers": workers}
+    with view._loader(2, **options) as loader:
+        assert all(len(batch) == 0 for batch in loader)
+        assert [failure.row for failure in loader.errors] == [0, 1, 2, 3]
+    assert made == []
 
 
 NOTHING_KNOWN = {"x": np.zeros(2, "f4"), "y": 1}

@@ -7,7 +7,7 @@ the array itself has the name "".  A batch never shares memory with the data.
 from __future__ import annotations
 
 import contextlib
-import inspect
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,8 @@ from dataview.index import parse
 from dataview.loader import ragged
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, collated, parts_of, sample_of
 from dataview.loader.dealing import Task
-from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, failure_of
+from dataview.loader.options import takes_rng
+from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, answer_to, failure_of
 from dataview.loader.reading import (
     OWN,
     has_samples,
@@ -152,17 +153,27 @@ class Assembly:
 
     def __call__(self, task: Task, mark: Mark = NO_MARK) -> Outcome:
         """Return the batch of a task, recording in `mark` which sample is being made."""
-        remembered = self._remembers
-        outcome = self._remembering(task, mark) if remembered else self._outcome(task, mark, None)
-        return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
+        if not self._remembers and not self.maskless:
+            return self._outcome(task, mark, None)
+        return self._remembering(task, functools.partial(self._outcome, task, mark))
 
-    def _remembering(self, task: Task, mark: Mark) -> Outcome:
-        """Return the batch of a task: what functions make of a sample is kept until it is done."""
-        made = Made(max(1, len(task.rows)) * FROM_OTHERS)
+    def filled(self, begun: Sequence[Any], task: Task, lacking: int) -> Outcome:
+        """Return the batch of a task whose first samples were made before, and so many were not.
+
+        It is collated once, when none is lacking any more, or there are no others to be made.
+        """
+        more = functools.partial(self._sample_by_sample, begun=begun, lacking=lacking)
+        return self._remembering(task, functools.partial(more, task, NO_MARK))
+
+    def _remembering(self, task: Task, make: Callable[[Made | None], Outcome]) -> Outcome:
+        """Return what is made, remembering meanwhile what functions make if that is needed."""
+        made = Made(max(1, len(task.rows)) * FROM_OTHERS) if self._remembers else None
         try:
-            return self._outcome(task, mark, made)
+            outcome = make(made)
         finally:
-            made.forget()  # an error that is kept there refers to it
+            if made is not None:
+                made.forget()  # an error that is kept there refers to it
+        return outcome._replace(gaps=tuple(self._gaps)) if self._gaps else outcome
 
     def _outcome(self, task: Task, mark: Mark, made: Made | None) -> Outcome:
         rows, arrived = task.rows, task.samples
@@ -239,24 +250,36 @@ class Assembly:
     # --- sample by sample ----------------------------------------------------------------------
 
     def _sample_by_sample(
-        self, task: Task, mark: Mark, made: Made | None, together: Exception | None = None
+        self,
+        task: Task,
+        mark: Mark,
+        made: Made | None,
+        together: Exception | None = None,
+        begun: Sequence[Any] = (),
+        lacking: int | None = None,
     ) -> Outcome:
         """Return the batch of samples that are made one by one; `made` is what functions made.
 
         `together` is why they could not be read together: reading them one by one shows which of
-        them fail, and the others stay.  If none fails, it is raised.
+        them fail, and the others stay.  If none fails, it is raised.  The first ones have `begun`,
+        and the others are to make up for so many that are `lacking`.
         """
+        first = len(begun)
+        rest = task.part(range(first, len(task.rows))) if first else task
         ready: Sequence[Any] | None = None
-        if together is None:
-            ready, together = self._ready_or_error(task, made)
+        if together is None and len(rest.rows):
+            ready, together = self._ready_or_error(rest, made)
         try:
-            with self._ahead(task):
-                samples, outcome = self._one_by_one(task, mark, made, ready)
+            with self._ahead(rest):
+                samples, outcome = self._one_by_one(rest, mark, made, ready)
             if together is not None and outcome.kept is None and not outcome.failures:
                 raise together
         finally:
             del together  # an error knows this frame, which would keep all that it is about
-        kept = [*(range(len(task.rows)) if outcome.kept is None else outcome.kept)]
+        samples = [*begun, *samples]
+        outcome, kept = outcome.behind(first, len(rest.rows), lacking)
+        if outcome.missing and len(rest.rows):
+            return outcome._replace(samples=samples)
         return outcome._replace(batch=self._collated(samples, task, kept))
 
     def _ahead(self, task: Task) -> contextlib.ExitStack:
@@ -285,7 +308,7 @@ class Assembly:
         epochs = task.each_epoch()
         for number, row in enumerate(task.rows.tolist()):
             mark.value = row
-            epoch = int(epochs[number])
+            epoch, before = int(epochs[number]), len(failures)
             try:
                 with making(made):  # and not the transform, which may ask for other samples
                     sample = ready[number] if ready else None
@@ -298,8 +321,10 @@ class Assembly:
             except Exception as error:
                 if self.on_error == "raise":
                     raise
-                failures.append(failure_of(task, number, row, error))
-                answer = self._answer(failures[-1])
+                for other in failures[before:]:  # of secondary fields of the same sample
+                    error.add_note(f"before that: {other.error}")
+                failures[before:] = [failure_of(task, number, row, error)]
+                answer = answer_to(failures[-1], self.on_error, self.unwrap)
                 if isinstance(answer, str) and answer in ("skip", "replace"):
                     missing += answer == "replace"
                     continue
@@ -416,19 +441,6 @@ class Assembly:
             node = with_fields(node, windows) if windows.named else node
         return self.viewed(node)
 
-    def _answer(self, failure: Failure) -> Any:
-        if not callable(self.on_error):
-            return self.on_error
-        answer = self.on_error(failure.row, failure.error)
-        if isinstance(answer, str) and answer == "raise":
-            raise failure.error
-        if answer is None:
-            raise TypeError(
-                f"sample {failure.row}: the function on_error= returned None; return 'skip', "
-                "'replace', 'raise', or a sample"
-            ) from failure.error
-        return sample_of(self.unwrap(answer), True)
-
     def _collated(
         self, samples: list[Any], task: Task, kept: list[int], changed: Any = WHERE_NEEDED
     ) -> Any:
@@ -465,13 +477,19 @@ class Assembly:
             self._nothing.append(self._without_samples(task))
         return self._nothing[0]
 
+    def _ways_to_examples(self, task: Task) -> list[bool]:
+        """Return whether to transform examples, or the ways to try: those of a stream have failed.
+
+        A user's function collates none that the transform has not made.
+        """
+        transformed = [True] if self.steps and not task.samples else []
+        return transformed if self.steps and self.collate is not None else [*transformed, False]
+
     def _without_samples(self, task: Task) -> Any:
         count = min(EXAMPLES, *[node.count or 0 for node in self.parts.values()])
         examples = task if task.samples else Task(np.arange(count), range(count))
         count = min(EXAMPLES, len(examples.rows))
-        for steps, number in itertools.product(
-            [True, False] if self.steps else [False], range(count)
-        ):
+        for steps, number in itertools.product(self._ways_to_examples(task), range(count)):
             try:
                 sample = self._one(examples, number, [], None)
                 if steps:  # else what the transform gets, if it makes nothing of any
@@ -488,11 +506,3 @@ class Assembly:
 def _unpacked(nodes: tuple[Node, ...], *others: Any) -> Assembly:
     parts = {name: part.node for name, part in members(cast(Record, nodes[-1])).items()}
     return Assembly(parts, *others)
-
-
-def takes_rng(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter of the name `rng`."""
-    try:
-        return "rng" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a builtin without a signature
-        return False

@@ -164,19 +164,20 @@ class Loader:
 
         The number beside it is how many are lacking because the epoch is over.
         """
-        lacking, barren = outcome.missing, 0
-        while lacking:
+        barren = 0
+        while lacking := outcome.missing:
             more = self._dealer.step(step.reached, lacking)
+            task = step.task if outcome.kept is None else step.task.part(outcome.kept)
             if more is None:
-                return step._replace(after=Cursor(step.reached.epoch + 1)), outcome, lacking
-            kept = range(len(step.task.rows)) if outcome.kept is None else outcome.kept
-            known = {(failure.epoch, failure.place) for failure in outcome.failures}
-            step = BatchStep(joined([step.task.part(kept), more.task]), more.after, more.reached)
-            outcome = self._plan.assembly(step.task)
-            self._count([f for f in outcome.failures if (f.epoch, f.place) not in known])
-            had = len(more.task.rows) - outcome.missing
-            lacking -= had
-            barren = 0 if had else barren + len(more.task.rows) * self._dealer.dealing.ranks
+                step = BatchStep(task, Cursor(step.reached.epoch + 1), step.reached)
+                if self._plan.options.tail != "drop":
+                    outcome = self._plan.assembly.filled(outcome.samples, task, lacking)
+                return step, outcome, lacking
+            step = BatchStep(joined([task, more.task]), more.after, more.reached)
+            outcome = self._plan.assembly.filled(outcome.samples, step.task, lacking)
+            self._count(outcome.failures)
+            dealt = len(more.task.rows) * self._dealer.dealing.ranks
+            barren = barren + dealt if outcome.missing == lacking else 0
             if barren >= (self._dealer.total(step.reached.epoch) or math.inf):
                 raise self._failure(_NO_BATCH)
         if step.after == step.reached and self._dealer.batches(step.after) == 0:

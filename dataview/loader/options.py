@@ -366,3 +366,11 @@ def _explained(known: Collection[str]) -> str:
         kept = [line for line in lines.splitlines() if line.split("`")[1] in known]
         found += [heading, "\n".join(kept)] if kept else []
     return "\n\n".join(found)
+
+
+def takes_rng(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter of the name `rng`."""
+    try:
+        return "rng" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dataview.loader.collate import sample_of
 from dataview.loader.dealing import Task
 
 
@@ -32,8 +33,9 @@ class Failure(NamedTuple):
 class Outcome(NamedTuple):
     """A batch, with the numbers of the task's samples in it (None: all), and those that failed.
 
-    `missing` is how many samples other ones are to replace.  `gaps` are the fields without a mask
-    in which values were found to be missing, here or before.
+    `missing` is how many samples other ones are to replace: until these are there, `samples` has
+    those that were made, and there is no batch.  `gaps` are the fields without a mask in which
+    values were found to be missing, here or before.
     """
 
     batch: Any
@@ -41,6 +43,18 @@ class Outcome(NamedTuple):
     failures: Sequence[Failure] = ()
     missing: int = 0
     gaps: Sequence[str] = ()
+    samples: Sequence[Any] = ()
+
+    def behind(self, first: int, count: int, lacking: int | None) -> tuple[Outcome, list[int]]:
+        """Return the outcome of `count` samples behind so many `first` ones, and which are kept.
+
+        They were to make up for as many as were `lacking`, where there were some before.
+        """
+        own = range(count) if self.kept is None else self.kept
+        kept = [*range(first), *(first + number for number in own)]
+        missing = self.missing + (0 if lacking is None else lacking - count)
+        whole = None if len(kept) == first + count else kept
+        return self._replace(kept=whole, missing=missing), kept
 
     def rows_of(self, task: Task) -> np.ndarray:
         """Return the row numbers of the samples in the batch of a task."""
@@ -50,3 +64,18 @@ class Outcome(NamedTuple):
 def failure_of(task: Task, number: int, row: int, error: Exception) -> Failure:
     """Return what a task tells of one of its samples, which failed."""
     return Failure(row, int(task.places[number]), int(task.each_epoch()[number]), error)
+
+
+def answer_to(failure: Failure, on_error: Any, unwrap: Callable[[Any], Any]) -> Any:
+    """Return "skip", "replace", or a sample that stands for one that failed, as `on_error` says."""
+    if not callable(on_error):
+        return on_error
+    answer = on_error(failure.row, failure.error)
+    if isinstance(answer, str) and answer == "raise":
+        raise failure.error
+    if answer is None:
+        raise TypeError(
+            f"sample {failure.row}: the function on_error= returned None; return 'skip', "
+            "'replace', 'raise', or a sample"
+        ) from failure.error
+    return sample_of(unwrap(answer), True)
