@@ -214,39 +214,61 @@ def _arrow_array(
     meta: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return an Arrow array of a block: lists of one length for more axes, codes with labels."""
-    pyarrow = _pyarrow()
     dtype, meta = block.dtype, meta or {}
     if dtype.names is not None:
         raise TypeError("records are columns of their own as fields of a view, not as one array")
     if block.ndim > 1:
-        if not block.shape[1]:
-            raise TypeError(
-                "an axis of length 0 has no place in a table; the rows have the shape "
-                f"{block.shape[1:]}"
-            )
-        flat = np.ascontiguousarray(block).reshape(-1, *block.shape[2:])
-        within, gaps = None, None
-        if present is not None:
-            gaps = pyarrow.array(~present.any(axis=tuple(range(1, present.ndim))))
-            if present.ndim > 1:
-                within = present.reshape(-1, *present.shape[2:])
-        inner = _arrow_array(flat, within, None if kind is None else kind.value_type, meta)
-        element = _field("element", inner.type, within is not None)
-        lists = pyarrow.list_(element, block.shape[1])
-        return pyarrow.FixedSizeListArray.from_arrays(inner, type=lists, mask=gaps)
+        return _lists_of_one_length(block, present, kind, meta)
     gaps = None if present is None else ~present
     if gaps is not None and dtype.kind in "Mm":
         gaps = gaps | np.isnat(block)  # beside a mask, Arrow takes NaT for a number
     labels = labels_in_arrow(meta.get(LABELS)) if dtype.kind in "iu" else None
     if labels is not None:
-        column = coded_in_arrow(block, labels, gaps)
-        # Parquet would read numbers where a dictionary of durations was.
-        is_bare = pyarrow.types.is_duration(column.type.value_type)
-        return column.dictionary_decode() if is_bare else column
-    if dtype.kind == "V":
-        raw = pyarrow.py_buffer(np.ascontiguousarray(block).tobytes())
-        whole = pyarrow.Array.from_buffers(pyarrow.binary(dtype.itemsize), len(block), [None, raw])
-        return whole if gaps is None else pyarrow.compute.if_else(pyarrow.array(~gaps), whole, None)
+        return _with_labels(block, labels, gaps)
+    return _raw_bytes(block, gaps) if dtype.kind == "V" else _values(block, gaps, kind, meta)
+
+
+def _lists_of_one_length(
+    block: np.ndarray, present: np.ndarray | None, kind: Any, meta: Mapping[str, Any]
+) -> Any:
+    """Return an array of lists for a block of several axes; a list of gaps alone is a gap."""
+    if not block.shape[1]:
+        raise TypeError(
+            "an axis of length 0 has no place in a table; the rows have the shape "
+            f"{block.shape[1:]}"
+        )
+    pyarrow = _pyarrow()
+    flat = np.ascontiguousarray(block).reshape(-1, *block.shape[2:])
+    within, gaps = None, None
+    if present is not None:
+        gaps = pyarrow.array(~present.any(axis=tuple(range(1, present.ndim))))
+        if present.ndim > 1:
+            within = present.reshape(-1, *present.shape[2:])
+    inner = _arrow_array(flat, within, None if kind is None else kind.value_type, meta)
+    lists = pyarrow.list_(_field("element", inner.type, within is not None), block.shape[1])
+    return pyarrow.FixedSizeListArray.from_arrays(inner, type=lists, mask=gaps)
+
+
+def _with_labels(codes: np.ndarray, labels: Any, gaps: np.ndarray | None) -> Any:
+    """Return codes as a dictionary of their labels."""
+    column = coded_in_arrow(codes, labels, gaps)
+    # Parquet would read numbers where a dictionary of durations was.
+    is_bare = _pyarrow().types.is_duration(column.type.value_type)
+    return column.dictionary_decode() if is_bare else column
+
+
+def _raw_bytes(block: np.ndarray, gaps: np.ndarray | None) -> Any:
+    """Return raw bytes, as many in each row."""
+    pyarrow = _pyarrow()
+    raw = pyarrow.py_buffer(np.ascontiguousarray(block).tobytes())
+    kind = pyarrow.binary(block.dtype.itemsize)
+    whole = pyarrow.Array.from_buffers(kind, len(block), [None, raw])
+    return whole if gaps is None else pyarrow.compute.if_else(pyarrow.array(~gaps), whole, None)
+
+
+def _values(block: np.ndarray, gaps: np.ndarray | None, kind: Any, meta: Mapping[str, Any]) -> Any:
+    """Return values of a type, or of the one that they and the metadata tell."""
+    pyarrow, dtype = _pyarrow(), block.dtype
     if kind is None and dtype.kind == "M" and isinstance(meta.get("timezone"), str):
         kind = pyarrow.timestamp(np.datetime_data(dtype)[0], meta["timezone"])
     if dtype.kind == "m" and is_time_of_day(meta):
@@ -256,10 +278,10 @@ def _arrow_array(
         block = with_dates(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
-    found = as_told(found, meta) if kind is None else found
-    if kind is None and pyarrow.types.is_null(found.type):
-        return found.cast(pyarrow.string())
-    return found
+    if kind is not None:
+        return found
+    found = as_told(found, meta)
+    return found.cast(pyarrow.string()) if pyarrow.types.is_null(found.type) else found
 
 
 def _in_axes(kind: Any, shape: tuple[int, ...]) -> Any:
