@@ -48,6 +48,7 @@ from dataview.sources import (
     Grid,
     Memo,
     Source,
+    forgetting,
     grid_of,
     made_once,
     made_so_far,
@@ -291,19 +292,12 @@ def cuts_of_request(nodes: Collection[Node]) -> Iterator[Cut | None]:
 
     What functions have made for a block is remembered until all nodes have been computed.
     """
-    made = made_so_far()
     counts = {shape[0] if (shape := rows_shape(node)) else None for node in nodes}
     count = counts.pop() if len(counts) == 1 else None
-    if made is None or count is None:
+    if made_so_far() is None or count is None or count <= (step := rows_of_request(nodes)):
         yield None
         return
-    step = rows_of_request(nodes)
-    if count <= step:
-        yield None
-        return
-    for cut in cuts_along(0, count, step):
-        yield cut
-        made.forget()
+    yield from forgetting(cuts_along(0, count, step))
 
 
 def rows_shape(node: Node) -> Shape | None:

@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dataview.errors import error_at
 from dataview.index import Index, gather
 from dataview.sources.protocol import Memo, Source
+
+_Step = TypeVar("_Step")
 
 
 def _alone(numbers: Sequence[int]) -> contextlib.AbstractContextManager[None]:
@@ -162,6 +164,15 @@ class Made:
 _made: ContextVar[Made | None] = ContextVar("made", default=None)
 
 made_so_far = _made.get
+
+
+def forgetting(steps: Iterable[_Step]) -> Iterator[_Step]:
+    """Yield steps of a request; what functions have made for one is forgotten before the next."""
+    for step in steps:
+        yield step
+        made = _made.get()
+        if made is not None:
+            made.forget()
 
 
 class _Making:

@@ -29,7 +29,7 @@ from dataview.plan.build import keyed
 from dataview.plan.gaps import NOTES_OF_MASKS
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.present import LABELS, present_in
-from dataview.sources import made_so_far, new_file
+from dataview.sources import forgetting, new_file
 from dataview.tables import labels_of
 
 OBJECT_BYTES = 64
@@ -70,12 +70,11 @@ class Columns:
         nodes = [leaf.node for leaf in self.leaves.values()]
         step = self._step()
         with making_together(nodes):
-            for start in range(0, max(1, self.count), step):
+            for start in forgetting(range(0, max(1, self.count), step)):
                 stop = min(self.count, start + step)
                 self.job.passes.begin(self.leaves.values())
                 self.first, self.held = start, self._made(start, stop)
                 yield start, stop
-                _forget_made()
 
     def _made(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return the rows of a group that functions make, each once for all columns.
@@ -92,11 +91,10 @@ class Columns:
             return {}
         step = rows_of_request(nodes)
         found: dict[str, list[np.ndarray]] = {leaf.at: [] for leaf in leaves}
-        for first in range(start, max(stop, start + 1), step):
+        for first in forgetting(range(start, max(stop, start + 1), step)):
             key = (slice(first, min(stop, first + step)),)
             for leaf in leaves:
                 found[leaf.at].append(self.job.passes.block(leaf, key))
-            _forget_made()
         return {
             leaf.at: np.concatenate(found[leaf.at], dtype=known_dtype(leaf.node)) for leaf in leaves
         }
@@ -157,12 +155,6 @@ class Columns:
             return self.held[at][start - self.first : stop - self.first]
         leaf = self.leaves[at]
         return self.job.passes.block(leaf, (slice(start, stop),) if known_shape(leaf.node) else ())
-
-
-def _forget_made() -> None:
-    made = made_so_far()
-    if made is not None:
-        made.forget()
 
 
 def _check_table(tree: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ from dataview.formats.writers.columns import (
 )
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.operations import is_present
-from dataview.sources import made_so_far
+from dataview.sources import forgetting
 from dataview.tables import checked_codes
 
 STEP = 1 << 13
@@ -58,7 +58,7 @@ def _write_csv(path: str, job: Job) -> None:
     with text_file(path) as file:
         file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
-            for start in range(0, count, STEP):
+            for start in forgetting(range(0, count, STEP)):
                 job.passes.begin(job.leaves)
                 rows = (slice(start, min(count, start + STEP)),)
                 cells = [
@@ -66,9 +66,6 @@ def _write_csv(path: str, job: Job) -> None:
                     for leaf, mask in columns
                 ]
                 file.writelines(f"{sep.join(row)}\n" for row in zip(*cells, strict=True))
-                made = made_so_far()
-                if made is not None:
-                    made.forget()
 
 
 def _columns(job: Job) -> tuple[list[tuple[Leaf, Leaf | None]], dict[str, list[str]]]:

@@ -27,7 +27,7 @@ from dataview.plan.build import record
 from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.samples import Stream, collected, with_lengths
-from dataview.sources import Memo, made_so_far
+from dataview.sources import Memo, forgetting
 
 Key: TypeAlias = tuple[slice, ...]
 """Which part of an array a block is; the blocks of an array come in C order."""
@@ -119,12 +119,9 @@ class Passes:
             most = rows_of_request(nodes)
             together = max((step for leaf in group if (step := steps(leaf)) <= most), default=1)
             rows = max(1, most // together) * together
-            for start in range(0, count, rows):
+            for start in forgetting(range(0, count, rows)):
                 for leaf in group:
                     self._hand_out(leaf, (slice(start, min(count, start + rows)),), put)
-                made = made_so_far()
-                if made is not None:
-                    made.forget()
 
     def _side_by_side(self, group: Sequence[Leaf], put: Put, steps: Callable[[Leaf], int]) -> None:
         """Hand out arrays of one table, of each about as large a share: its lines are read once."""
