@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from dataview.compute.statistics.asked import kind_for, median_of_all, of_all, of_array, of_ragged
-from dataview.compute.statistics.passes import pending
 from dataview.compute.statistics.quantiles import rows_at
 from dataview.compute.statistics.reductions import AVERAGES, result_dtype
-from dataview.compute.statistics.taking import lock, row_axis, take
+from dataview.compute.statistics.taking import lock, row_axis, take_below
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
@@ -396,7 +395,7 @@ def some_rows(node: Reduction, index: Index, evaluate: Evaluate) -> np.ndarray:
     place = row_axis(node)
     numbers, rest = gather.rows_and_rest(index, place)
     if len(numbers) == known_shape(node)[place]:
-        take(pending(node), evaluate)
+        take_below(node, evaluate)
         assert node.taken is not None
         return gather.read(node.taken, index)
     return gather.own(np.moveaxis(_kept_rows(node, numbers, evaluate), 0, place), rest)
@@ -426,6 +425,6 @@ def _kept_rows(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.n
 def _rows_of_statistic(node: Reduction, numbers: np.ndarray, evaluate: Evaluate) -> np.ndarray:
     operand = rows_at(node.node, numbers)
     part = Reduction(node.kind, operand, node.axes, node.keepdims, node.options, known_dtype(node))
-    take(pending(part), evaluate)
+    take_below(part, evaluate)
     assert part.taken is not None
     return np.moveaxis(part.taken, row_axis(node), 0)
