@@ -235,9 +235,8 @@ class Assembly:
             tasks = [run._replace(epochs=n) for run, n in zip(runs, numbers, strict=True)]
             return joined([self._read(part, names) for part in tasks])
         epoch, rows = self._epoch(number), task.rows
-        readers = epoch.readers
-        if names is not None:
-            readers = {name: readers[name] for name in names}
+        known = epoch.readers
+        readers = known if names is None else {name: known[name] for name in names}
         if task.others is not None:
             others = {name: task.others.get(name, rows) for name in readers}
             return without_own({name: read(others[name]) for name, read in readers.items()})
