@@ -1759,7 +1759,7 @@ def values_drawn(loader, batches):
     found = {}
     for _ in range(batches):
         batch = next(loader)()
-        epochs = loader._task.each_epoch().tolist()
+        epochs = loader._state.task.each_epoch().tolist()
         for epoch, row, value in zip(epochs, loader.rows.tolist(), batch.tolist(), strict=True):
             found.setdefault((epoch, row), []).append(value)
     return found

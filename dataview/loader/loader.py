@@ -49,7 +49,6 @@ class Loader:
         "_prefetcher",
         "_state",
         "_steps",
-        "_task",
         "_turn",
         "errors",
     )
@@ -66,7 +65,6 @@ class Loader:
         self._prefetcher: Prefetcher | None = None
         self._free: Callable[[], Any] | None = None
         self._bar: Any = None
-        self._task: Task | None = None
         self.errors: list[Failure] = []
 
     # --- handing out ---------------------------------------------------------------------------
@@ -211,7 +209,7 @@ class Loader:
         state.emitted = (0 if state.is_new_epoch else state.emitted) + len(task.rows)
         state.previous = state.cursor
         state.is_new_epoch = step.after.epoch > state.cursor.epoch
-        self._task = task
+        state.task = task
         self._dealer.release(step.after)
         if self._plan.options.progress:
             self._advance_bar()
@@ -312,9 +310,9 @@ class Loader:
 
     @property
     def _last(self) -> Task:
-        if self._task is None:
+        if self._state.task is None:
             raise ValueError("no batch has been handed out yet")
-        return self._task
+        return self._state.task
 
     def num_batches(self) -> float:
         """Return the number of batches of an epoch.
@@ -405,7 +403,6 @@ class Loader:
             self._halt()
             self._close_bar()
             self._state = State(Cursor(self._state.cursor.epoch), failed=self._state.failed)
-            self._task = None
             self._ended = False
 
     def _check_open(self) -> None:

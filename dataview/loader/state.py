@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dataview.loader.dealing import NOTHING, Cursor
+from dataview.loader.dealing import NOTHING, Cursor, Task
 from dataview.samplers import checked_number
 
 VERSION = 1
@@ -19,7 +19,7 @@ class State:
     """How far a loader has come.
 
     `emitted` and `handed` count the samples and the batches of the epoch, `failed` the samples that
-    failed in all.  `previous` is where the cursor was before the last batch.
+    failed in all.  `previous` is where the cursor was before the last batch, whose task is `task`.
     """
 
     cursor: Cursor = field(default_factory=Cursor)
@@ -28,6 +28,7 @@ class State:
     handed: int = 0
     failed: int = 0
     is_new_epoch: bool = False
+    task: Task | None = None
 
     def saved(
         self, fingerprint: Mapping[str, Any], orders: Mapping[str, Any] = NOTHING
