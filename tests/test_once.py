@@ -7,6 +7,7 @@ import tempfile
 import weakref
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dataview as dv
@@ -885,6 +886,185 @@ def test_rows_that_statistics_have_kept_lie_in_a_file_if_they_are_many(monkeypat
         assert opened == [1]
     (d - d._mean())()
     assert opened == [1]
+
+
+class Words:
+    """Returns labels and lists of numbers that depend on the row, and notes which rows it makes."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def made(self, number):
+        values = np.arange(1.0 + number % 4) * number
+        return {
+            "label": number % 3,
+            "x": np.array([number * 0.5, 1.0]),
+            "words": values,
+            "lines": values[::-1] + 1,
+            "boxes": np.full((1 + number % 2, 2, number % 3), 1.0 * number),
+        }
+
+    def __call__(self, row):
+        self.calls += 1
+        return self.made(int(row.x()))
+
+    def view(self, rows):
+        """The view, and what it is of, by field: an array, or a list of arrays."""
+        shapes = {
+            "label": (), "x": 2, "words": (None,), "lines": (None,), "boxes": (None, 2, None)
+        }  # fmt: skip
+        dtypes = {"label": int, **dict.fromkeys(["x", "words", "lines", "boxes"], float)}
+        view = dv.View(x=np.arange(rows))._map(self, shape=shapes, dtype=dtypes)
+        made = [self.made(number) for number in range(rows)]
+        whole = {name: [sample[name] for sample in made] for name in shapes}
+        return view, {**whole, "label": np.array(whole["label"]), "x": np.stack(whole["x"])}
+
+
+def filled_up(rows):
+    """Rows filled up with -1 to the longest, by hand."""
+    shape = np.max([row.shape for row in rows], axis=0)
+    out = np.full((len(rows), *shape), -1.0)
+    for number, row in enumerate(rows):
+        out[(number, *map(slice, row.shape))] = row
+    return out
+
+
+def of_rows(rows, function):
+    return np.array([function(row) for row in rows])
+
+
+IN_ONE_REQUEST = {
+    "labels beside a mean": (
+        lambda v: (v.label._unique(), v.x._mean()),
+        lambda d: (np.unique(d["label"]), d["x"].mean()),
+    ),
+    "labels and counts": (
+        lambda v: (v.label._unique(), v.label._counts().count, v.label._labels()),
+        lambda d: (np.unique(d["label"]), np.bincount(d["label"]), np.unique(d["label"])),
+    ),
+    "labels of several fields": (
+        lambda v: (v.label._unique(), v.x._unique(), v.words._unique()),
+        lambda d: (
+            np.unique(d["label"]),
+            np.unique(d["x"]),
+            np.unique(np.concatenate(d["words"])),
+        ),
+    ),
+    "labels beside data": (
+        lambda v: (v.label._unique(), v.x, v.label * 2),
+        lambda d: (np.unique(d["label"]), d["x"], 2 * d["label"]),
+    ),
+    "labels of an expression": (
+        lambda v: ((v.label - v.label._min())._unique(), v.x._max(axis=0)),
+        lambda d: (np.unique(d["label"]), d["x"].max(axis=0)),
+    ),
+    "ragged beside dense": (
+        lambda v: (v.words._sum(), v.x._sum(axis=0)),
+        lambda d: (np.concatenate(d["words"]).sum(), d["x"].sum(axis=0)),
+    ),
+    "ragged beside a median": (
+        lambda v: (v.words._max(axis=1), v.lines._mean(), v.x._median()),
+        lambda d: (
+            of_rows(d["words"], np.max),
+            np.concatenate(d["lines"]).mean(),
+            np.median(d["x"]),
+        ),
+    ),
+    "ragged beside data": (
+        lambda v: (v.words._sum(), v.x, v.x - v.x._min()),
+        lambda d: (np.concatenate(d["words"]).sum(), d["x"], d["x"] - d["x"].min()),
+    ),
+    "several ragged axes": (
+        lambda v: (v.boxes._sum(), v.label._sum(), v.words._sum(axis=1)),
+        lambda d: (sum(map(np.sum, d["boxes"])), d["label"].sum(), of_rows(d["words"], np.sum)),
+    ),
+    "filled up": (lambda v: (v.words._pad(-1),), lambda d: (filled_up(d["words"]),)),
+    "several filled up": (
+        lambda v: (v.words._pad(-1), v.lines._pad(-1), v.boxes._pad(-1)),
+        lambda d: (filled_up(d["words"]), filled_up(d["lines"]), filled_up(d["boxes"])),
+    ),
+    "filled up beside data": (
+        lambda v: (v.words._pad(-1), v.x, v.label._mean(), v.lines._sum()),
+        lambda d: (
+            filled_up(d["words"]),
+            d["x"],
+            d["label"].mean(),
+            np.concatenate(d["lines"]).sum(),
+        ),
+    ),
+    "filled up, with masks": (
+        lambda v: (lambda p: (p.words, p.words_length, p.words_mask, p.lines))(
+            dv.View(words=v.words, lines=v.lines)._pad(-1, length=True, mask=True)
+        ),
+        lambda d: (
+            filled_up(d["words"]),
+            of_rows(d["words"], len),
+            filled_up([np.zeros_like(row) for row in d["words"]]) == 0,
+            filled_up(d["lines"]),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", [20, 300])
+@pytest.mark.parametrize("asked", IN_ONE_REQUEST)
+def test_whatever_is_asked_in_one_request_calls_a_function_once(asked, rows, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    words, (ask, by_hand) = Words(), IN_ONE_REQUEST[asked]
+    view, data = words.view(rows)
+    with sizes.set(part_bytes=2000, quantile_bytes=5000, block_bytes=2000):
+        found = dv.evaluate(*ask(view))
+    assert words.calls == rows
+    for one, expected in zip(found, by_hand(data), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [20, 300])
+def test_rows_filled_up_call_a_function_once(rows, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    words = Words()
+    view, data = words.view(rows)
+    np.testing.assert_array_equal(view.words._pad(-1)(), filled_up(data["words"]))
+    assert words.calls == rows
+    words.calls = 0
+    found = dv.View(words=view.words, lines=view.lines)._pad(-1)._asdict()
+    assert words.calls == rows
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, filled_up(data[name]))
+
+
+@pytest.mark.parametrize("rows", [20, 300])
+def test_values_with_gaps_beside_a_statistic_call_a_function_once(rows, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    values = [None if number % 3 == 1 else number % 5 for number in range(rows)]
+    column, calls = dv.View(pa.table({"a": pa.array(values)})).a, []
+
+    def sample(number):
+        calls.append(number)
+        return {"a": column[number], "b": number * 0.5}
+
+    view = dv.View(sample, _length=rows)._probe()
+    calls.clear()
+    labels, total, mean, data = dv.evaluate(view.a._unique(), view.a._sum(), view.b._mean(), view.b)
+    assert sorted(calls) == [*range(rows)]
+    known = [value for value in values if value is not None]
+    np.testing.assert_array_equal(labels, np.unique(known))
+    assert total == sum(known)
+    np.testing.assert_allclose(mean, np.arange(rows).mean() / 2)
+    np.testing.assert_array_equal(data, np.arange(rows) / 2)
+
+
+def test_a_view_with_a_statistic_is_read_into_a_buffer_in_one_call_of_each_sample(monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    noise = Noise(2)
+    d = dv.View(x=np.arange(600))._map(noise, fields=["f0", "f1"], shape=(3,), dtype=float)
+    found = (d.f0 - d.f1._mean(axis=0))(out=np.empty((600, 3)))
+    assert noise.calls == 600
+    f0, f1 = (dv.View(np.stack(noise.of(place))) for place in (0, 1))
+    np.testing.assert_array_equal(found, (f0 - f1._mean(axis=0))())
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "jsonl", "npz", "h5"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -15,7 +16,14 @@ from dataview.compute.blocks import Around, fused, in_parts
 from dataview.compute.evaluation import evaluate, evaluate_together, overlaps, settle, take_once
 from dataview.compute.part_by_part import places_by_part
 from dataview.compute.photographs import changing_arrays
-from dataview.compute.statistics import needed_later, pending, reduction, take, with_nothing
+from dataview.compute.statistics import (
+    RowsForLater,
+    needed_later,
+    pending,
+    reduction,
+    take,
+    with_nothing,
+)
 from dataview.compute.ways import (
     Cut,
     aliases,
@@ -45,7 +53,13 @@ from dataview.index import (
 )
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
-from dataview.plan.build import elementwise, field, select, stored
+from dataview.plan.build import (
+    elementwise,
+    field,
+    found_of,
+    select,
+    stored,
+)
 from dataview.plan.gaps import with_mask
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
@@ -60,7 +74,13 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
-from dataview.plan.photographs import take_tables
+from dataview.plan.photographs import (
+    Late,
+    Photograph,
+    photographs_in,
+    prepare,
+    take_tables,
+)
 from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far
@@ -70,20 +90,60 @@ reader_of: Callable[[Node], Callable[[Any], Any]] = functools.partial(rows.reade
 read_as_rows_of = functools.partial(rows.read_as_rows_of, evaluate)
 
 
-def evaluate_all(nodes: Sequence[Node]) -> list[np.ndarray]:
+def evaluate_all(nodes: Sequence[Node], photographs: Sequence[Photograph] = ()) -> list[np.ndarray]:
     """Return the data of several nodes: what they share is computed and read once.
 
-    All statistics are taken together; expressions of one shape run through the same blocks.
+    All statistics are taken together, and so are `photographs` that the nodes depend on.  Of the
+    expressions those of one shape run through the same blocks.
     """
+    filled = [part for node in nodes if _is_filled_up(node) for part in photographs_in(node)]
+    photographs = list(dict.fromkeys([*photographs, *filled]))
+    asked = [part for part in photographs if part.is_of_values and not part.is_at_hand]
+    wanted = pending(*nodes, *(cast(Node, part.node) for part in asked))
+    there = [node for node in nodes if type(node) is not Late]
+    is_made = have_makers_in_common([*there, *(cast(Any, one).node for one in (*wanted, *asked))])
+    later = needed_later(there, wanted, asked, evaluate) if is_made else None
+    with made_once() if is_made else nullcontext(), later or nullcontext():
+        if later is not None:
+            _take_for_later(later, wanted, asked)
+        prepare(photographs)
+        for part in filled:
+            if part.is_of_values:
+                part.array()
+        known = [found_of(one) if type(one) is Late else one for one in nodes]
+        found = _read_all(known, is_made) if later is None else _kept_in(later, known)
+    return in_own_arrays([found[node] for node in known], list(map(aliases, known)))
+
+
+def _is_filled_up(node: Node) -> bool:
+    return isinstance(node, Sampled) and node.is_filled_up
+
+
+def _read_all(nodes: Sequence[Node], is_made: bool) -> dict[Node, np.ndarray]:
     memo: Memo = {"roots": tuple(node for node in nodes if not _is_fused(node))}
-    wanted = pending(*nodes)
-    if have_makers_in_common([*nodes, *dict.fromkeys(part.node for part in wanted)]):
-        with made_once():
-            found = _beside_statistics(nodes, wanted)
-            found = found or _in_blocks(nodes) or _evaluate_all(nodes, memo)
-    else:
-        found = _part_by_part(nodes) or _evaluate_all(nodes, memo)
-    return in_own_arrays([found[node] for node in nodes], list(map(aliases, nodes)))
+    found = _in_blocks(nodes) if is_made else _part_by_part(nodes)
+    return found or _evaluate_all(nodes, memo)
+
+
+def _take_for_later(
+    later: RowsForLater, wanted: Sequence[Reduction], asked: Sequence[Photograph]
+) -> None:
+    """Take statistics and photographs; samples are made in the first pass, and kept for others."""
+    take(wanted, evaluate, later)
+    later.make()
+    for photograph in asked:
+        node = cast(Node, photograph.node)
+        copy = later.data_of(node)
+        if copy is not node:
+            photograph.find_in(copy)
+
+
+def _kept_in(later: RowsForLater, nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
+    """Return the data of nodes; none of the samples that were kept are made again."""
+    found = {node: later.arrays[node] for node in nodes if node in later.arrays}
+    others = [node for node in dict.fromkeys(nodes) if node not in found]
+    left = evaluate_all(list(map(later.data_of, others))) if others else []
+    return found | dict(zip(others, left, strict=True))
 
 
 def evaluate_view(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
@@ -136,25 +196,6 @@ def _evaluate_all(nodes: Sequence[Node], memo: Memo) -> dict[Node, np.ndarray]:
     for group in alike.values():
         found.update(zip(group, evaluate_together(group, None, memo), strict=True))
     return found
-
-
-def _beside_statistics(
-    nodes: Sequence[Node], wanted: Sequence[Reduction]
-) -> dict[Node, np.ndarray]:
-    """Return the data of nodes, the samples of which are made in the passes of their statistics.
-
-    If these samples are remembered anyway, nothing is returned.
-    """
-    later = needed_later(nodes, wanted) if wanted else None
-    if later is None:
-        return {}
-    take_tables(nodes)
-    take(wanted, evaluate, later)
-    later.make(evaluate)
-    arrays = {node: later.array(node) for node in nodes}
-    found = {node: array for node, array in arrays.items() if array is not None}
-    others = [node for node in arrays if node not in found]
-    return found | dict(zip(others, evaluate_all(list(map(later.data_of, others))), strict=True))
 
 
 def _in_blocks(nodes: Sequence[Node]) -> dict[Node, np.ndarray]:
@@ -273,7 +314,14 @@ def evaluate_into(node: Node, out: np.ndarray | None, copy: bool | None) -> np.n
 
 
 def _read_into(node: Node, out: np.ndarray) -> None:
-    target = ArraySource(out)
+    target, wanted = ArraySource(out), pending(node)
+    if wanted and makers_of(node):
+        with made_once(), needed_later([node], wanted, (), evaluate) or nullcontext() as later:
+            take(wanted, evaluate, later)
+            if later is not None:
+                later.make()
+            _read_into(node if later is None else later.data_of(node), out)
+        return
     if isinstance(node, Elementwise) and out.dtype == node.dtype and not overlaps(node, target):
         settle(node)
         fused([node], None, [out], evaluate)

@@ -55,6 +55,9 @@ class Sampled(Node):
     is_of_arrays: ClassVar[bool] = False
     """Whether the data of rows are an array of arrays, since these differ in length."""
 
+    is_filled_up: ClassVar[bool] = False
+    """Whether the rows are those of `node`, filled up to one shape that a photograph finds."""
+
     def __init__(self, fields: Fields = NO_FIELDS, node: Node | None = None) -> None:
         super().__init__(None, None, fields)
         self.node = node

@@ -65,6 +65,9 @@ class Photograph(Part):
     that reads little.
     """
 
+    is_of_values: ClassVar[bool] = False
+    """Whether it is found in a copy of the data, too: their values and lengths are all it needs."""
+
     reads: ClassVar[bool] = True
     """As the function of a computed map it reads data, so its positions are not asked for early."""
 
@@ -106,6 +109,11 @@ class Photograph(Part):
         """Whether it is taken, or could not be."""
         return self.taken is not None or self.failed is not None
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether it is decided, or found without reading data."""
+        return self.is_decided
+
     def array(self) -> np.ndarray:
         """Return what was found."""
         node = self.node
@@ -116,6 +124,12 @@ class Photograph(Part):
                 self.keep(self.find(node))
         assert self.taken is not None
         return self.taken
+
+    def find_in(self, copy: Node) -> None:
+        """Find it in a copy of the data, which others read, too, unless it has been found."""
+        if not self.is_decided:
+            with begin(self.about, None):
+                self.keep(self.find(copy))
 
     def column(self, name: str) -> np.ndarray:
         """Return a column of what was found."""

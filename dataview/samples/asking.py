@@ -24,7 +24,7 @@ from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
-from dataview.samples.collecting import longest, with_lengths
+from dataview.samples.collecting import are_lengths_told, longest, with_lengths
 from dataview.samples.numbered import RaggedSamples
 from dataview.samples.ragged import AnyLength, levels_of, without_data
 from dataview.samples.streams import Stream
@@ -57,6 +57,7 @@ class Asked(Photograph):
 
     __slots__ = ("build", "samples")
     about = "a statistic of samples that differ in length"
+    is_of_values = True
 
     def __init__(self, node: RaggedSamples | Stream, build: Build) -> None:
         super().__init__(node)
@@ -65,7 +66,9 @@ class Asked(Photograph):
 
     def find(self, node: Node) -> np.ndarray:
         """Make the samples, unless this was done for what was asked before, and take it."""
-        samples = self.samples or OnePass(node)
+        samples = self.samples
+        if samples is None or node is not self.node:
+            samples = OnePass(node)
         return np.array(evaluate(self.build(samples.collected())))
 
     def prepare(self, others: Iterable[Photograph]) -> None:
@@ -100,10 +103,16 @@ class Longest(Photograph):
 
     __slots__ = ()
     about = "the longest rows"
+    is_of_values = True
 
     def find(self, node: Node) -> np.ndarray:
         """Make all samples to see how long they are."""
         return longest(node)
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the lengths are known, or told by the files that samples are read from."""
+        return self.is_decided or self.node is None or are_lengths_told(self.node)
 
     def keep(self, found: np.ndarray) -> None:
         """Keep the lengths, and whose they are."""

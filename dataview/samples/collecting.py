@@ -13,11 +13,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.compute import evaluate, maker_of
-from dataview.index.flat import shaped
+from dataview.compute import RaggedInFile, RowsInFile, evaluate, maker_of
+from dataview.index import as_array
 from dataview.index.progress import begin
 from dataview.index.sizes import sizes
-from dataview.plan.build import at_path, field, record, stored, with_fields
+from dataview.plan.build import (
+    at_path,
+    field,
+    record,
+    with_fields,
+)
 from dataview.plan.gaps import knowing, with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
@@ -39,7 +44,7 @@ from dataview.samples.ragged import (
     without_data,
 )
 from dataview.samples.streams import Stream, arriving, samples_of
-from dataview.sources import ArraySource, made_so_far
+from dataview.sources import made_so_far
 
 RAGGED_BYTES = 1 << 12
 """What a sample of unknown length is taken for, where samples are counted out by their size."""
@@ -96,11 +101,17 @@ def with_lengths(node: Node) -> Node:
     return rows.replaced(fields=knowing(rows.fields), meta=node.meta)
 
 
+def are_lengths_told(node: Node) -> bool:
+    """Whether the lengths of samples are known without making these."""
+    ragged = [part for part in below([node], _members) if isinstance(part, RaggedSamples)]
+    return all(part.told_shapes(np.arange(min(1, part.count or 0))) is not None for part in ragged)
+
+
 def longest(node: Node) -> np.ndarray:
     """Return the greatest length of each axis that samples lay out for themselves, by field."""
-    ragged = [part for part in below([node], _members) if isinstance(part, RaggedSamples)]
-    told = [part.told_shapes(np.arange(part.count or 0)) for part in ragged]
-    known = [shapes.max(axis=0, initial=0) for shapes in told if shapes is not None]
+    ragged = [p for p in below([node], _members) if isinstance(p, (Ragged, RaggedSamples))]
+    told = [_longest_known(part) for part in ragged]
+    known = [lengths for lengths in told if lengths is not None]
     if known and len(known) == len(ragged):
         return np.concatenate(known)
     leaves = [
@@ -116,6 +127,34 @@ def longest(node: Node) -> np.ndarray:
             own += _lengths_in(fitted(at_path(sample, path), like, f"sample {number}"), like)
         np.maximum(found, own, out=found)
     return found
+
+
+def _longest_known(node: Node) -> np.ndarray | None:
+    """Return the greatest lengths that are known without making samples, None if they are not."""
+    if isinstance(node, Ragged):
+        return longest_of(node)
+    assert isinstance(node, RaggedSamples)
+    shapes = node.told_shapes(np.arange(node.count or 0))
+    return None if shapes is None else shapes.max(axis=0, initial=0)
+
+
+def longest_of(node: Ragged) -> np.ndarray:
+    """Return the greatest length of each axis that rows lay out, and that rows inside them do."""
+    inner = node.values
+    if isinstance(inner, Ragged):
+        places, layout = node.chosen()
+        own = layout.lengths().max(axis=0, initial=0)
+        return np.concatenate([own, longest_of(inner.rows(places))])
+    found: np.ndarray = np.maximum.reduce(lengths_of_axes(node), initial=0)
+    return found
+
+
+def lengths_of_axes(node: Ragged) -> np.ndarray:
+    """Return the lengths of all axes that each row lays out, an array of two axes."""
+    shapes = node.layout.shapes
+    if shapes is None:
+        return node.spans()[1][:, None]
+    return shapes[as_array(node.numbers())]  # type: ignore[no-any-return]
 
 
 def _lengths_in(sample: np.ndarray, like: AnyLength) -> list[int]:
@@ -140,7 +179,7 @@ def _like(node: Node) -> Node:
     if isinstance(node, Record):
         parts = {name: _like(part.node) for name, part in members(node).items()}
         return record(parts, 0).replaced(meta=node.meta)
-    if isinstance(node, RaggedSamples):
+    if isinstance(node, (Ragged, RaggedSamples)):
         return likeness_of(node)
     if node.shape is None or node.dtype is None:
         return node
@@ -205,95 +244,58 @@ def _column(like: Node, file: Any, path: Path) -> _Column | _RaggedColumn:
 
 
 class _Column:
-    """One field of all samples, in a file; objects, which a file cannot hold, stay in memory.
-
-    `nbytes` are those of the samples that were added last.
-    """
+    """One field of all samples."""
 
     def __init__(self, like: Node, file: Any, path: Path) -> None:
         self.like = like
-        self.file = file
         self.path = path
-        self.count = 0
-        self.nbytes = 0
-        self.objects: list[np.ndarray] = []
+        self.rows = RowsInFile(known_shape(like), known_dtype(like), file)
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add a field of some samples."""
         if are_rows(rows):
-            self.add_block(evaluate(part_at(together(rows), self.path)))
+            self.rows.add(evaluate(part_at(together(rows), self.path)))
             return
         samples = (part_at(row.sample(), self.path) for row in rows)
-        self.add_block(block_of(samples, len(rows), self.like, self.count, self.path))
+        self.rows.add(block_of(samples, len(rows), self.like, self.rows.count, self.path))
 
-    def add_block(self, block: np.ndarray) -> None:
-        """Add the data of some samples."""
-        self.count += len(block)
-        self.nbytes = block.nbytes
-        if block.dtype.hasobject:
-            self.objects.append(block)
-        else:
-            self.file.write(block.tobytes())
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the samples that were added last."""
+        return self.rows.nbytes
 
     def node(self) -> Node:
-        """Return all samples as data, which stay when the file is closed."""
-        return stored(ArraySource(self._array()), False)
-
-    def _array(self) -> np.ndarray:
-        shape, dtype = (self.count, *known_shape(self.like)), known_dtype(self.like)
-        if dtype.hasobject:
-            return np.concatenate([np.empty((0, *shape[1:]), dtype), *self.objects], dtype=dtype)
-        if not size_of(shape) * dtype.itemsize:  # an empty file cannot be mapped
-            return np.empty(shape, dtype)
-        self.file.flush()
-        return np.asarray(np.memmap(self.file, dtype, "r", 0, shape))
+        """Return all samples as data."""
+        return self.rows.node()
 
 
 class _RaggedColumn:
-    """A field that differs in length: its values in a file, the lengths of its rows in memory."""
+    """A field that differs in length."""
 
     def __init__(self, like: AnyLength, file: Any, path: Path) -> None:
-        self.likes = [like]
+        self.like = like
+        self.path = path
         self.named = f", field {'.'.join(path)!r}" if path else ""
-        while (row := self.likes[-1].row) is not None:
-            self.likes.append(row)
-        self.lengths: list[list[np.ndarray]] = [[] for _ in self.likes]
-        self.there: list[list[np.ndarray]] = [[] for _ in self.likes[1:]]  # which lists in lists
-        self.values = _Column(without_data(self.likes[-1].rest, known_dtype(like)), file, path)
-        self.masks: list[np.ndarray] = []  # of the values, once some of these are missing
+        inner = like
+        while inner.row is not None:
+            inner = inner.row
+        values = RowsInFile(inner.rest, known_dtype(like), file)
+        self.rows = RaggedInFile(levels_of(like), values, evaluate)
         self.count = 0
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add a field of some samples."""
-        like, first = self.likes[0], self.count
-        samples = [made_sample(at_path(row.sample(), self.values.path)) for row in rows]
+        like, first = self.like, self.count
+        samples = [made_sample(at_path(row.sample(), self.path)) for row in rows]
         found = [fitted(s, like, f"sample {first + n}{self.named}") for n, s in enumerate(samples)]
-        values: Node = in_rows(samples, found, like)
-        for depth, lengths in enumerate(self.lengths):
-            assert isinstance(values, Ragged)
-            lengths.append(values.layout.lengths())
-            if depth:
-                self.there[depth - 1].append(values.layout.there())
-            values = values.values
-        if self.masks or values.has_gaps:
-            none = [] if self.masks else [np.ones((self.values.count, *self.likes[-1].rest), bool)]
-            self.masks += [*none, evaluate(present_or_all(values))]
-        self.values.add_block(evaluate(values))
+        self.rows.add(in_rows(samples, found, like))
         self.count += len(samples)
 
     @property
     def nbytes(self) -> int:
         """The bytes of the samples that were added last."""
-        return self.values.nbytes
+        return self.rows.values.nbytes
 
     def node(self) -> Node:
-        """Return all samples as ragged rows, whose values stay when the file is closed."""
-        found = self.values.node()
-        if self.masks:
-            found = with_mask(found, stored(ArraySource(np.concatenate(self.masks)), False))
-        levels = zip(self.likes, self.lengths, [[], *self.there], strict=True)
-        for like, lengths, there in reversed([*levels]):
-            none = np.empty((0, len(like.axes)), np.intp)
-            layout = shaped(np.concatenate([none, *lengths]), like.axes)
-            found = Ragged(found, layout.lacking(np.concatenate(there) if there else None))
-        return found
+        """Return all samples as ragged rows."""
+        return self.rows.node()

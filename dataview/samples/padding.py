@@ -8,9 +8,9 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from dataview.compute import memory_of, rows_of
+from dataview.compute import evaluate_all, memory_of, rows_of
 from dataview.errors import UndeclaredError, taken_by_field, unknown_field
-from dataview.index import as_array, identity, is_integer, parse
+from dataview.index import identity, is_integer, parse
 from dataview.index.flat import fill_rooms, lined_up
 from dataview.index.gather import LARGEST_RUN
 from dataview.index.shape_texts import shape_text
@@ -24,7 +24,7 @@ from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import holding
 from dataview.samples.asking import Longest, longest_in
-from dataview.samples.collecting import with_lengths
+from dataview.samples.collecting import lengths_of_axes, longest_of, with_lengths
 from dataview.samples.numbered import NumberedSamples, RaggedSamples
 from dataview.samples.ragged import levels_of
 from dataview.samples.streams import Stream
@@ -229,6 +229,7 @@ class PaddedSamples(NumberedSamples):
 
     __slots__ = ("longest", "padding", "path", "start", "where")
     parts = ("node", "longest")
+    is_filled_up = True
 
     def __init__(
         self, node: RaggedSamples, padding: Padding, longest: Longest, start: int, where: str
@@ -262,7 +263,7 @@ class PaddedSamples(NumberedSamples):
 
     def _boxes(self) -> list[Extents]:
         """Return what rows are filled up to, as far as it is known."""
-        levels = levels_of(cast(RaggedSamples, self.node).like)
+        levels = _levels(self.node)
         return _boxes_of(self.padding, levels, self.where, self.longest.taken, self.start)
 
     def known(self) -> Node:
@@ -279,7 +280,9 @@ class PaddedSamples(NumberedSamples):
         )
 
     def answer(self, evaluate: Evaluate, memo: Memo) -> np.ndarray:
-        """Return the rows."""
+        """Return the rows: the samples are made once, also if the longest has to be found."""
+        if not self.longest.is_at_hand:
+            return evaluate_all([self])[0]
         with self.remembered(), made_once():
             return evaluate(self.known())
 
@@ -349,7 +352,7 @@ def filled(
     """
     padding = padding.of(known_dtype(node))
     if isinstance(node, Ragged):
-        found = _longest_of(node)
+        found = longest_of(node)
         boxes = _boxes_of(padding, _levels(node), where, found, 0)
         data = _filled_to(node, padding, boxes, (), where)
         if padding.to is not None:
@@ -368,25 +371,6 @@ def _levels(node: Any) -> list[Extents]:
     if isinstance(node, RaggedSamples):
         return levels_of(node.like)
     return [node.layout.axes, *_levels(node.values)] if isinstance(node, Ragged) else []
-
-
-def _longest_of(node: Ragged) -> np.ndarray:
-    """Return the greatest length of each axis that rows lay out, and that rows inside them do."""
-    inner = node.values
-    if isinstance(inner, Ragged):
-        places, layout = node.chosen()
-        own = layout.lengths().max(axis=0, initial=0)
-        return np.concatenate([own, _longest_of(inner.rows(places))])
-    found: np.ndarray = np.maximum.reduce(_sizes_of(node), initial=0)
-    return found
-
-
-def _sizes_of(node: Ragged) -> np.ndarray:
-    """Return the lengths of all axes that each row lays out, an array of two axes."""
-    shapes = node.layout.shapes
-    if shapes is None:
-        return node.spans()[1][:, None]
-    return shapes[as_array(node.numbers())]  # type: ignore[no-any-return]
 
 
 def _boxes_of(
@@ -491,7 +475,7 @@ def _padded_fields(
 def lengths_of(node: Ragged) -> np.ndarray:
     """Return the lengths of the outermost ragged axes of each row, an array of two axes."""
     ragged = [axis for axis, length in enumerate(node.layout.axes) if length is None]
-    found: np.ndarray = _sizes_of(node)[:, ragged]
+    found: np.ndarray = lengths_of_axes(node)[:, ragged]
     return found
 
 

@@ -224,6 +224,7 @@ class Values(Table):
 
     __slots__ = ("counts", "labels")
     about = "distinct values"
+    is_of_values = True
 
     def __init__(self, node: Node, counts: bool, labels: bool) -> None:
         own = known_dtype(node)

@@ -18,11 +18,11 @@ from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
 from dataview.plan.gaps import masked_alike
 from dataview.plan.node import Node
-from dataview.plan.photographs import photographs_in, prepare
+from dataview.plan.photographs import photographs_in
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.arguments import advice
-from dataview.view.face import evaluated, node_from, node_of, sample_from, unwrapped
+from dataview.view.face import asked, evaluated, node_from, node_of, sample_from, unwrapped
 from dataview.view.view import View, viewed
 
 
@@ -186,14 +186,13 @@ def evaluate(*views: Any) -> Any:
     """
     nodes: list[Node] = []
     _each(views, lambda leaf: nodes.append(_node_to_evaluate(leaf)))
-    prepare(photographs_in(*nodes))
-    found = iter(evaluate_all(nodes))
+    found = iter(evaluate_all(nodes, photographs_in(*nodes)))
     return _each(views, lambda view: next(found)[()])
 
 
 def _node_to_evaluate(view: Any) -> Node:
     if isinstance(view, View):
-        return node_of(view)
+        return asked(view)
     raise TypeError(f"evaluate takes views, and tuples, lists and mappings of them; got {view!r}")
 
 

@@ -12,7 +12,8 @@ from dataview.compute.statistics.chosen import (
     some_rows,
     with_nothing,
 )
-from dataview.compute.statistics.kept_rows import needed_later
+from dataview.compute.statistics.kept_rows import RowsForLater, needed_later
+from dataview.compute.statistics.made_rows import RaggedInFile, RowsInFile
 from dataview.compute.statistics.missing import KINDS, OF_SOME
 from dataview.compute.statistics.passes import passes_before, pending
 from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype, quantiles_by_group
@@ -20,7 +21,7 @@ from dataview.compute.statistics.reductions import CLOSE, NEARLY, Kind, result_d
 from dataview.compute.statistics.taking import take, take_below, take_each
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "median", "needed_later",
+    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile", "RowsForLater", "RowsInFile", "median", "needed_later",
     "passes_before", "pending", "quantile_dtype", "quantiles_by_group", "reduction",
     "reduction_from", "reduction_where", "result_dtype", "some_rows", "take", "take_below",
     "take_each", "with_nothing",

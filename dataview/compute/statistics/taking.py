@@ -15,7 +15,7 @@ import numpy as np
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.scattered import in_order_of_chunks
 from dataview.compute.statistics.asked import kind_for, of_array
-from dataview.compute.statistics.kept_rows import RowsForLater
+from dataview.compute.statistics.kept_rows import Keeping, RowsForLater
 from dataview.compute.statistics.made_rows import (
     KeptRows,
     is_made_of_rows,
@@ -172,7 +172,7 @@ def _take_together(
     groups: list[list[Reduction]],
     evaluate: Evaluate,
     nodes: Sequence[Node] = (),
-    beside: Mapping[Node, KeptRows] = MappingProxyType({}),
+    beside: Mapping[Node, Keeping] = MappingProxyType({}),
 ) -> None:
     """Compute statistics, each group over the same axes of a node, in one pass.
 
@@ -196,13 +196,13 @@ def _take_together(
     for other in itertools.chain(*groups):
         if other.taken is None:
             rows = kept.get(other.node)
-            data = None if rows is None else stored(ArraySource(rows.rows), False)
+            data = None if rows is None else rows.node()
             _set_value(other, quantiles_of(other, evaluate, data))
 
 
 def _rows_to_keep(
-    groups: list[list[Reduction]], kept: Mapping[Node, KeptRows]
-) -> dict[Node, KeptRows]:
+    groups: list[list[Reduction]], kept: Mapping[Node, Keeping]
+) -> dict[Node, Keeping]:
     """Return what keeps the rows of nodes of which quantiles are found, if functions make them.
 
     Those of some nodes are `kept` anyway.

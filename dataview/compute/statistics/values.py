@@ -15,8 +15,8 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
+from dataview.compute.statistics.kept_rows import Keeping
 from dataview.compute.statistics.made_rows import (
-    KeptRows,
     blocks_made,
     is_made_of_rows,
 )
@@ -72,7 +72,7 @@ def values_of(
     wanted: Sequence[Wanted],
     evaluate: Evaluate,
     errors: FloatErrors,
-    kept: Mapping[Node, KeptRows] = MappingProxyType({}),
+    kept: Mapping[Node, Keeping] = MappingProxyType({}),
 ) -> list[list[np.ndarray]]:
     """Return the values of statistics of data that are read once.
 
@@ -244,7 +244,7 @@ def _of_made_rows(
     wanted: Sequence[Wanted],
     evaluate: Evaluate,
     errors: FloatErrors,
-    kept: Mapping[Node, KeptRows],
+    kept: Mapping[Node, Keeping],
 ) -> list[list[np.ndarray]]:
     """Return the values of statistics of rows that functions make, each of them once."""
     over = [one for one in wanted if 0 in one.statistics[0].axes]
