@@ -79,6 +79,16 @@ def hdf5(folder, array, libver="earliest", **options):
     return folder / "x.h5"
 
 
+def hdf5_that_grows(folder, array):
+    import h5py
+
+    with h5py.File(folder / "x.h5", "w") as file:
+        for name, compression in (("a", None), ("b", "gzip")):
+            options = {"chunks": (500, 4), "maxshape": (None, 4), "compression": compression}
+            file.create_dataset(name, data=array[::-1], **options)
+    return folder / "x.h5"
+
+
 def zarr(folder, array, **options):
     import zarr as library
 
@@ -165,6 +175,10 @@ def rows_of_both_files(path, **options):
     rows_of_each(d)
 
 
+def more_rows(d):
+    d._append({"a": numbers(1300) + 1, "b": numbers(1300) + 2})
+
+
 def columns(d):
     d[:, 1:3] += 1
 
@@ -201,12 +215,14 @@ CASES = {
     "npy-fortran": (lambda f, a: npy(f, np.asfortranarray(a)), [centred, columns, scattered]),
     "npy-records": (records, [each_centred]),
     "folder": (fields, [each_centred, both, rows_of_each, rows_of_one]),
+    "folder-append": (fields, [more_rows]),
     "two-files": (two, [both_files, rows_of_both_files]),
     "hdf5": (hdf5, [each_centred, both, rows_of_each]),
     "hdf5-chunks": (lambda f, a: hdf5(f, a, "latest", **PLAIN), [each_centred, both]),
     "hdf5-tall": (lambda f, a: hdf5(f, a, "latest", chunks=(3000, 1)), [both]),
     "hdf5-across": (lambda f, a: hdf5(f, a, "latest", **ACROSS), [each_centred, both]),
     "hdf5-gzip": (lambda f, a: hdf5(f, a, **PLAIN, compression="gzip"), [each_centred, both]),
+    "hdf5-append": (hdf5_that_grows, [more_rows]),
     "safetensors": (tensors, [each_centred, both, rows_of_each, rows_of_one]),
     "netcdf": (netcdf, [each_centred, rows_of_one]),
     "zarr": (lambda f, a: zarr(f, a, **PLAIN), [each_centred, both, rows_of_each]),
@@ -217,6 +233,7 @@ CASES = {
     "zarr-tall": (lambda f, a: zarr(f, a, chunks=(3000, 1)), [each_centred]),
     "zarr-across": (lambda f, a: zarr(f, a, **ACROSS), [each_centred, both]),
     "zarr-shards": (lambda f, a: zarr(f, a, chunks=(125, 4), shards=(500, 4)), [each_centred]),
+    "zarr-append": (lambda f, a: zarr(f, a, **PLAIN), [more_rows]),
 }
 
 

@@ -396,7 +396,7 @@ def recover(
     if names and action != "tell" and not any(map(has_update, names)):
         forget_writer(first)  # before the journal goes by which it is known who that was
     found = recovered(first, open_file, action, waits)
-    if action == "discard":
+    if action == "discard" or (found and action != "tell"):  # what is put back may have the mark
         forget_writer(first)
     return found
 

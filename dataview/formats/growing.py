@@ -21,6 +21,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, Source
+from dataview.write import GrowthGuard
 
 _Target = tuple[Stored, Node, str]
 """An array to which rows are added, the rows, and its name."""
@@ -60,6 +61,7 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
     owners = _owners(targets)
     seen = {n: hashlib.blake2b() for n, own in enumerate(owners) if owners.count(own) > 1}
     growths: dict[int, Any] = {}
+    guard = GrowthGuard([targets[number][0].source for number in sorted(set(owners))])
     leaves = [Leaf(str(n), value, name) for n, (_, value, name) in enumerate(targets)]
 
     def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
@@ -68,15 +70,25 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
         if number in seen:
             seen[number].update(rows.tobytes())
         if owners[number] == number:
+            guard.freshen()
             growths[number].write(key, rows)
 
     def finish() -> list[Any]:
-        grown = {number: growth.finish() for number, growth in growths.items()}
+        grown = {}
+        for growth in growths.values():
+            growth.settle()
+        guard.begin()
+        for number, growth in growths.items():
+            guard.freshen()
+            grown[number] = growth.finish()
         _flush(growths.values())
+        guard.end()
         growths.clear()
         return [grown[owner] for owner in owners]
 
     try:
+        if guard.is_early:
+            guard.begin()
         for number in sorted(set(owners)):
             with held_interrupt():
                 growths[number] = targets[number][0].source.growing(count)
@@ -89,11 +101,18 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
                 )
         yield finish
     except BaseException:
-        with held_interrupt(), contextlib.ExitStack() as undone:  # all of them, even if one fails
-            undone.callback(_flush, growths.values())  # the last one
-            for growth in growths.values():
-                undone.callback(growth.undo)
+        with held_interrupt():
+            _undo(growths.values())
+            guard.end()  # if the undo fails, the next opening takes the rows back
         raise
+
+
+def _undo(growths: Iterable[Any]) -> None:
+    """Leave all arrays as they were, even if one of them fails."""
+    with contextlib.ExitStack() as undone:
+        undone.callback(_flush, growths)  # the last one
+        for growth in growths:
+            undone.callback(growth.undo)
 
 
 def _flush(growths: Iterable[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import struct
 import sys
@@ -239,7 +240,8 @@ def forget_writer(path: str) -> None:
     if sys.platform == "win32" or not os.path.isfile(path) or not os.access(path, os.W_OK):
         return
     with open(path, "r+b", buffering=0) as file:
-        start = bytearray(file.read(_LONGEST_START))
+        place = _beginning(file)
+        start = bytearray(os.pread(file.fileno(), _LONGEST_START, place))
         if not start.startswith(_SIGNATURE) or start[_VERSION] < 3 or not start[_FLAGS]:
             return
         try:
@@ -250,7 +252,15 @@ def forget_writer(path: str) -> None:
         if start[end : end + 4] == _hdf5_sum(start[:end]):
             start[_FLAGS] = 0
             start[end : end + 4] = _hdf5_sum(start[:end])
-            os.pwrite(file.fileno(), start[: end + 4], 0)
+            os.pwrite(file.fileno(), start[: end + 4], place)
+
+
+def _beginning(file: io.FileIO) -> int:
+    """Return where HDF5 begins in a file: a program may have a block of its own before it."""
+    place, size = 0, os.fstat(file.fileno()).st_size
+    while place < size and os.pread(file.fileno(), len(_SIGNATURE), place) != _SIGNATURE:
+        place = max(512, 2 * place)
+    return place
 
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -52,7 +52,7 @@ from dataview.sources.npy_header import (
     state_of,
 )
 from dataview.sources.packing import packed_together
-from dataview.sources.protocol import Memo, Source, read_from
+from dataview.sources.protocol import Changing, Memo, Source, read_from
 from dataview.sources.remote import (
     WEB,
     BrokenOff,
@@ -111,6 +111,7 @@ __all__ = [
     "ArraySource",
     "Block",
     "BrokenOff",
+    "Changing",
     "DelayedSource",
     "FileState",
     "FunctionSource",

@@ -33,7 +33,7 @@ from dataview.sources.npy_header import (
     start_of,
     state_at,
 )
-from dataview.sources.protocol import Memo, Note, Source
+from dataview.sources.protocol import Changing, Memo, Note, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
@@ -403,6 +403,12 @@ class NpySource(Source):
             layout=(NpySource, self.header.offset, shape, dtype), axes=len(shape), part=part
         )
 
+    def changed_by_growth(self, sources: Sequence[Source]) -> Iterator[Changing]:
+        """Yield the headers of the files: their rows stay where they are."""
+        for one in sources:
+            assert isinstance(one, NpySource)
+            yield Changing(one.path, [(0, one.header.offset)])
+
     def growing(self, count: int) -> NpyGrowth:
         """Begin to add rows; the views that there are keep their length."""
         if self.members or self.file.find is not None or self.shape != self.header.shape:
@@ -457,12 +463,16 @@ class NpyGrowth:
         with open(self.file.path, "r+b", buffering=0) as file:
             write_at(file, np.ascontiguousarray(block, self.old.dtype), place)
 
-    def finish(self) -> NpySource:
-        """Tell of the new rows in the header, and return the source that has them."""
+    def settle(self) -> None:
+        """Bring the rows to the device."""
         with open(self.file.path, "r+b", buffering=0) as file:
             if os.fstat(file.fileno()).st_size < self.new.end:
                 raise cut_short(file)
             os.fsync(file.fileno())
+
+    def finish(self) -> NpySource:
+        """Tell of the new rows in the header, and return the source that has them."""
+        with open(self.file.path, "r+b", buffering=0) as file:
             file.write(self.texts[1])
             os.fsync(file.fileno())
         return NpySource(NpyFile(self.file.path, self.file.mode, self.new, self.file.opening))

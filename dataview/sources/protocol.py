@@ -7,7 +7,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,6 +28,17 @@ change different fields of the same records one would lose what the other has wr
 
 WORK = 1000
 """How much NumPy may try to find out whether two strided arrays have an element in common."""
+
+
+class Changing(NamedTuple):
+    """A file that is changed when rows are added to it, and the runs of bytes there that may be.
+
+    What lies behind its end does not count.  It may be replaced by another file of its name.
+    """
+
+    path: str
+    runs: Sequence[tuple[int, int]]
+    is_replaced: bool = False
 
 
 class Source(ABC):
@@ -123,6 +134,9 @@ class Source(ABC):
     journals: Any = None
     """What keeps updates whole if the process is killed; None if a journal has no place."""
 
+    shows_growth: bool = False
+    """Whether the file tells of rows while they are being added, and not only when all are."""
+
     advice: str = ""
     """What to do instead of writing to data that are read-only."""
 
@@ -199,11 +213,19 @@ class Source(ABC):
     def growing(self, count: int) -> Any:
         """Begin to add so many rows: what has `write(key, block)`, `finish()` and `undo()`.
 
-        A key has slices of the new rows, and perhaps of axes behind them.  `finish` returns a
-        source with all rows; this one keeps its length.  `flushes` has functions by keys: one of
-        each key is called when all arrays to which rows are added were finished, or undone.
+        A key has slices of the new rows, and perhaps of axes behind them.  When all are written,
+        `settle` brings them to the disk, and `finish` returns a source with all rows; this one
+        keeps its length.  `flushes` has functions by keys: one of each key is called when all
+        arrays to which rows are added were finished, or undone.
         """
         raise self.no_growth("it is no file that can grow")
+
+    def changed_by_growth(self, sources: Sequence[Source]) -> Iterator[Changing]:
+        """Yield the files that are changed when rows are added to arrays of what was opened.
+
+        These are `sources`, one of which this is.
+        """
+        return iter(())
 
     def grows_with(self, other: Source) -> bool:
         """Whether rows that are added here are added to another source, as it is the same array."""

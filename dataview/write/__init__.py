@@ -2,6 +2,7 @@
 
 from dataview.write.assignment import write
 from dataview.write.changes import check_writable, places_written
+from dataview.write.growth import GrowthGuard
 from dataview.write.inplace import apply_in_place, apply_where, put_in_place
 from dataview.write.journals import Journals
 from dataview.write.raw_files import lock
@@ -10,7 +11,7 @@ from dataview.write.rows import apply_to_rows, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
-    "ACTIONS", "Built", "Journals", "Recovery", "apply_in_place", "apply_to_rows", "apply_where",
-    "check_writable", "clock", "has_update", "journals_of", "lock", "places_written",
-    "put_in_place", "recovered", "write", "write_rows", "write_rows_of",
+    "ACTIONS", "Built", "GrowthGuard", "Journals", "Recovery", "apply_in_place", "apply_to_rows",
+    "apply_where", "check_writable", "clock", "has_update", "journals_of", "lock",
+    "places_written", "put_in_place", "recovered", "write", "write_rows", "write_rows_of",
 ]  # fmt: skip

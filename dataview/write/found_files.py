@@ -37,13 +37,24 @@ SEEN = 4
 """So many of the blocks that are done are read, to see whether they are as they were left."""
 
 
-def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_forced: bool) -> None:
-    """Raise unless a file is the one of the journal, and the journal was made beside the file."""
+def check_file(
+    path: str,
+    file: File,
+    journal: FoundJournal,
+    is_own: bool,
+    is_forced: bool,
+    is_moved: bool = False,
+) -> None:
+    """Raise unless a file is the one of the journal, and the journal was made beside the file.
+
+    If parts of it are moved, as in a packed one, its size may be another one by now.
+    """
+    is_moved = is_moved or bool(file.copy)
     try:
         found = os.stat(path)
     except FileNotFoundError:
         found = None
-    if found is None or found.st_ino != file.number:
+    if found is None or file.number not in (0, found.st_ino):
         raise DamagedJournal(
             f"the journal {journal.path} is of another file than {path} is now: that was replaced "
             "or moved since"
@@ -52,7 +63,7 @@ def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_fo
         raise DamagedJournal(f"the journal {journal.path} names {path}, and was not made for it")
     if os.path.isdir(path):
         return
-    if not _is_let_go(path) and file.copy:
+    if is_moved and not _is_let_go(path):
         raise BlockingIOError(
             errno.EAGAIN,
             "the file is open, and what it held before an update that stopped is to be put back; "
@@ -60,7 +71,7 @@ def check_file(path: str, file: File, journal: FoundJournal, is_own: bool, is_fo
             path,
         )
     is_begun = is_put_back(file, journal)
-    is_other = found.st_size != file.size and not file.copy  # what is packed changes its size
+    is_other = found.st_size != file.size and not is_moved
     if not is_forced and not is_begun and (is_other or not _may_be_left(found, file, journal)):
         raise changed_since(path, journal)
 
@@ -83,6 +94,12 @@ def _may_be_left(found: os.stat_result, file: File, journal: FoundJournal) -> bo
     if not file.begun:
         return False
     return file.begun / 1e9 - SLACK <= found.st_mtime <= journal.last_written() / 1e9 + SLACK
+
+
+def path_of(name: str, file: File) -> str:
+    """Return the path of a file of an update, whose journal lies in a folder beside the first."""
+    folder = os.path.dirname(os.path.dirname(name))
+    return os.path.normpath(os.path.join(folder, file.path))
 
 
 def copy_of(file: File, journal: FoundJournal) -> str:

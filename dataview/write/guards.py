@@ -107,7 +107,7 @@ class Guard:
             self.copies = self._copies(guarded, journal)
             begun = journal.last_written()
             first = self.owner.path
-            files = [_seen(path, first, self.copies.get(path, ""), begun) for path in every]
+            files = [seen(path, first, self.copies.get(path, ""), begun) for path in every]
             inside = _inside(guarded, first, begun)
             way, plan = self._plan(guarded, list(every), Plan(tuple(files), (), inside=inside))
             largest = self._largest()
@@ -234,12 +234,7 @@ class Guard:
         if way == UNDO:
             rest = [one for one in changes if one.source.journals.path not in self.copies]
             size += sum(nbytes_of(change.target) or 0 for change in rest)
-        if size > sizes.announced_bytes:
-            warn(
-                f"to be whole after a crash, this update of {changes[0].source.describe()} keeps "
-                f"{size >> 20} MB of what was there beside the file; open it with durable=False to "
-                "update it without"
-            )
+        warn_of_room(changes[0].source, size, "update of")
 
     def _largest(self) -> int:
         """Return the bytes of the largest block; most blocks of a change are alike."""
@@ -345,6 +340,15 @@ class Guard:
             self.owner.give_back(journal)
 
 
+def warn_of_room(source: Source, size: int, what: str) -> None:
+    """Say if much is kept on the disk for a change of a source."""
+    if size > sizes.announced_bytes:
+        warn(
+            f"to be whole after a crash, this {what} {source.describe()} keeps {size >> 20} MB of "
+            "what was there beside the file; open it with durable=False to do without"
+        )
+
+
 def _nothing(part: Node) -> np.ndarray:
     return np.empty(0)
 
@@ -389,7 +393,7 @@ def _spot_of(part: Any, paths: list[str]) -> Spot | None:
     return _spot(place.source, place.where, paths)
 
 
-def _seen(path: str, first: str, copied: str, begun: int) -> File:
+def seen(path: str, first: str, copied: str, begun: int) -> File:
     """Return what tells a file from others."""
     folder, own = os.path.split(first)
     name = own if path == first else os.path.relpath(path, folder)
@@ -402,7 +406,7 @@ def _inside(changes: Sequence[Change], first: str, begun: int) -> tuple[File, ..
     """Return what tells whether another program writes a file in a folder that was opened."""
     known = dict.fromkeys(change.source.root.witness for change in changes)
     return tuple(
-        _seen(one[0], first, "", begun if one[1] else 0) for one in known if one is not None
+        seen(one[0], first, "", begun if one[1] else 0) for one in known if one is not None
     )
 
 

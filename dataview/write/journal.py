@@ -27,9 +27,10 @@ from dataview.write.raw_files import PAGE, checksum, pread, sync_folder, write_a
 MAGIC = b"dataview journal"
 VERSION = 5
 
-IDLE, FINISH, UNDO, PUT_BACK = range(4)
+IDLE, FINISH, UNDO, PUT_BACK, TAKE_BACK = range(5)
 """What is to be done after a crash: nothing, the rest of the update, or to put back what was: the
-blocks of a plan, or one run of bytes, which stands where other updates have their plan."""
+blocks of a plan, or one run of bytes, which stands where other updates have their plan; or to take
+back rows that were being added, by what the files held, which stands there, too."""
 
 _HEADER = struct.Struct("<16sIIQQQIIB")  # the magic and the version, and then those of `Header`
 _ENTRY = struct.Struct("<QQQ")  # the number of a block, its bytes, their sum
@@ -488,6 +489,6 @@ def _read_header(handle: int, path: str) -> Header | None:
     _, _, *rest = _HEADER.unpack(packed)
     header = Header(*rest)
     is_idle = header.way == IDLE
-    if header.way not in (IDLE, FINISH, UNDO, PUT_BACK) or not (is_idle or header.pages_of_slot):
+    if header.way not in range(TAKE_BACK + 1) or not (is_idle or header.pages_of_slot):
         raise DamagedJournal(f"the journal {path} is damaged: its header makes no sense")
     return header

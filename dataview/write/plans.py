@@ -74,6 +74,8 @@ class Part(NamedTuple):
 class File(NamedTuple):
     """A file that is updated: its path from the folder of the first one, its number, its size.
 
+    The number is 0 of one that others may replace while it is updated.
+
     `copy` is the name of a copy beside the journal, if it was copied as a whole.  `time` is when it
     was last changed before the update, and `begun` when that began, both in nanoseconds by the
     clock of the file system; `begun` is 0 for a file that the update does not write.
@@ -175,6 +177,32 @@ class Run(NamedTuple):
         name, path = os.fsdecode(names[:owner]), os.fsdecode(names[owner:])
         old, new = data[end : end + length], data[end + length :]
         return cls(name, path, number, size, time, begun, place, old, new)
+
+
+class Before(NamedTuple):
+    """What a file held before rows were added: bytes at some places; its size is that of `file`."""
+
+    file: File
+    runs: tuple[tuple[int, bytes], ...]
+
+
+class Growth(NamedTuple):
+    """Rows that are being added: the files that were opened, and what those held that change."""
+
+    files: tuple[File, ...]
+    before: tuple[Before, ...]
+
+    def packed(self) -> bytes:
+        """Return it as bytes."""
+        before = [(tuple(one.file), one.runs) for one in self.before]
+        return pickle.dumps((tuple(map(tuple, self.files)), before), 5)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Growth:
+        """Return the growth that bytes hold; nothing but data is made of them."""
+        files, before = _Unpickler(io.BytesIO(data)).load()
+        known = tuple(Before(File(*file), tuple(runs)) for file, runs in before)
+        return cls(tuple(File(*file) for file in files), known)
 
 
 # --- expressions ---------------------------------------------------------------------------------

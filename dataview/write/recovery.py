@@ -29,11 +29,14 @@ from dataview.write.found_files import (
     copy_of,
     is_between,
     is_put_back,
+    path_of,
 )
+from dataview.write.growth import take_back
 from dataview.write.guards import Guard, Work, copy, remove
 from dataview.write.journal import (
     FINISH,
     PUT_BACK,
+    TAKE_BACK,
     WAITING,
     DamagedJournal,
     FoundJournal,
@@ -41,7 +44,7 @@ from dataview.write.journal import (
 )
 from dataview.write.journals import LINK, folder_of, main_of
 from dataview.write.overlap import Separated
-from dataview.write.plans import File, Plan, Run, Spot, unpacked, value_of
+from dataview.write.plans import File, Growth, Plan, Run, Spot, unpacked, value_of
 from dataview.write.raw_files import lock, pread, write_all
 from dataview.write.update import Update
 
@@ -243,14 +246,14 @@ def _with(journal: FoundJournal, open_file: Open, action: str, waits: bool) -> R
         return None
     if journal.header.way == PUT_BACK:
         return _with_run(journal, _read(journal, Run.unpacked, raw), action)
+    if journal.header.way == TAKE_BACK:
+        return _with_growth(journal, _read(journal, Growth.unpacked, raw), action)
     plan = _read(journal, unpacked, raw)
     told = _told(journal, plan)
     if action != TELL:
         _carry_out(journal, plan, open_file, action == FORCE)
         journal.end()
-        _remove(journal.path)
-        for file in plan.files[1:]:
-            _forget_links(_path(journal.path, file), journal.path)
+        _forget(journal, plan.files)
     return told._replace(is_over=action != TELL)
 
 
@@ -263,7 +266,7 @@ def _read(journal: FoundJournal, unpack: Callable[[bytes], Any], raw: bytes) -> 
 
 def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
     """Put back one run of bytes, unless it is only to be told of."""
-    owner = _path(journal.path, File(run.owner, 0, 0))
+    owner = path_of(journal.path, File(run.owner, 0, 0))
     path = os.path.normpath(os.path.join(owner, run.inside))
     told = Recovery(owner, journal.path, "undo", 1, None, os.stat(journal.path).st_mtime)
     if action == TELL:
@@ -284,6 +287,27 @@ def _with_run(journal: FoundJournal, run: Run, action: str) -> Recovery:
     journal.end()
     _remove(journal.path)
     return told._replace(is_over=True)
+
+
+def _with_growth(journal: FoundJournal, plan: Growth, action: str) -> Recovery:
+    """Take back the rows that were being added, unless they are only to be told of."""
+    owners = [path_of(journal.path, file) for file in plan.files]
+    when = os.stat(journal.path).st_mtime
+    told = Recovery(owners[0], journal.path, "undo", 1, None, when, "_append")
+    if action == TELL:
+        return told
+    _check_owners(journal, plan.files, action == FORCE, is_moved=True)
+    take_back(journal, plan, owners, action == FORCE)
+    journal.end()
+    _forget(journal, plan.files)
+    return told._replace(is_over=True)
+
+
+def _forget(journal: FoundJournal, files: Sequence[File]) -> None:
+    """Remove a journal whose update has ended, and what leads to it from other files."""
+    _remove(journal.path)
+    for file in files[1:]:
+        _forget_links(path_of(journal.path, file), journal.path)
 
 
 def _discarded(journal: FoundJournal) -> Recovery | None:
@@ -317,7 +341,7 @@ def _forget_links(path: str, journal: str) -> None:
 def _told(journal: FoundJournal, plan: Plan) -> Recovery:
     way = "finish" if _is_finished(journal, plan) else "undo"
     done = sum(journal.done()) if journal.header.way == FINISH else None
-    path = _path(journal.path, plan.files[0])
+    path = path_of(journal.path, plan.files[0])
     when = os.stat(journal.path).st_mtime
     return Recovery(path, journal.path, way, journal.header.blocks, done, when, plan.functions())
 
@@ -329,12 +353,6 @@ def _is_finished(journal: FoundJournal, plan: Plan) -> bool:
     Its time does not tell: a write that is killed changes the time before the first byte.
     """
     return journal.header.way == FINISH and (any(journal.done()) or not plan.reads)
-
-
-def _path(name: str, file: File) -> str:
-    """Return the path of a file of an update, whose journal lies in a folder beside the first."""
-    folder = os.path.dirname(os.path.dirname(name))
-    return os.path.normpath(os.path.join(folder, file.path))
 
 
 def _remove(name: str) -> None:
@@ -353,14 +371,10 @@ def _remove(name: str) -> None:
 
 
 def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bool) -> None:
-    paths = [_path(journal.path, file) for file in plan.files]
-    for number, (path, file) in enumerate(zip(paths, plan.files, strict=True)):
-        own, folder = folder_of(path), os.path.dirname(journal.path)
-        is_own = own == folder if not number else journal.path in map(main_of, _names(own))
-        check_file(path, file, journal, is_own, is_forced)
+    paths = _check_owners(journal, plan.files, is_forced)
     if not is_forced and not any(is_put_back(file, journal) for file in plan.files):
         for file in plan.inside:
-            check_inside(_path(journal.path, file), file, journal)
+            check_inside(path_of(journal.path, file), file, journal)
     is_finished = _is_finished(journal, plan)
     # All entries are checked before the first is used.
     entries = [
@@ -393,6 +407,18 @@ def _carry_out(journal: FoundJournal, plan: Plan, open_file: Open, is_forced: bo
     finally:
         for source in itertools.chain(*sources):
             source.close()
+
+
+def _check_owners(
+    journal: FoundJournal, files: Sequence[File], is_forced: bool, is_moved: bool = False
+) -> list[str]:
+    """Return the paths of the files beside which a journal is, or links to it, or raise."""
+    paths = [path_of(journal.path, file) for file in files]
+    for number, (path, file) in enumerate(zip(paths, files, strict=True)):
+        own, folder = folder_of(path), os.path.dirname(journal.path)
+        is_own = own == folder if not number else journal.path in map(main_of, _names(own))
+        check_file(path, file, journal, is_own, is_forced, is_moved)
+    return paths
 
 
 def _sources(node: Node) -> Iterator[Source]:

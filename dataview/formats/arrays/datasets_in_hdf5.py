@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from dataview.formats.arrays.plain_in_hdf5 import (
     plain_data,
 )
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
+from dataview.formats.arrays.rows_added_to_hdf5 import runs_that_change
 from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Affine, Index, Rows, gather
 from dataview.index.interrupts import held_interrupt
@@ -31,6 +32,7 @@ from dataview.sources import (
     REUSED,
     ArrayLike,
     Block,
+    Changing,
     Memo,
     Reference,
     Source,
@@ -65,6 +67,7 @@ class H5pySource(ArrayLike):
     spare_bytes = 1 << 20
     fresh = True
     reuses = True
+    shows_growth = True  # HDF5 may write what it holds back at any time
 
     def __init__(self, dataset: Any, file: Hdf5File | None = None) -> None:
         if not dataset:
@@ -286,6 +289,19 @@ class H5pySource(ArrayLike):
                 self.file.room.keep(room_for_slab(self.chunks.lengths, self.moving, asked))
         noted = self.array.dtype
         super()._put(asked, value if noted.metadata is None else value.astype(noted))
+
+    def changed_by_growth(self, sources: Sequence[Source]) -> Iterator[Changing]:
+        """Yield the files with all that HDF5 may change there: it is no part of a file whole."""
+        datasets: dict[str, list[Any]] = {}
+        for one in sources:
+            assert isinstance(one, H5pySource)
+            one._check()
+            datasets.setdefault(one.place[0], []).append(one.array)
+        for path, growing in datasets.items():
+            growing[0].file.flush()
+            if self.file is not None:
+                self.file.room.store()  # gives back what was kept behind the end
+            yield Changing(path, runs_that_change(growing, os.path.getsize(path)))
 
     def growing(self, count: int) -> Resized:
         """Begin to add rows, where the dataset was made such that it can grow."""

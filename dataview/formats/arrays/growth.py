@@ -48,6 +48,9 @@ class Resized:
             index = compose(index, block_index(index.shape, start, stop, axis))
         self.source.write(index, block)
 
+    def settle(self) -> None:
+        """Do nothing: the library writes what it holds back when all arrays were finished."""
+
     def finish(self) -> Source:
         """Return the source that has all rows."""
         return self.source

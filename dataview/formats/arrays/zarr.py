@@ -37,6 +37,7 @@ from dataview.plan.node import Node
 from dataview.sources import (
     ZARR_MARKS,
     ArrayLike,
+    Changing,
     Place,
     Reference,
     Source,
@@ -211,6 +212,14 @@ class ZarrSource(ArrayLike):
         if store is not None:
             self.array = zarr.open_array(store, path=self.array.path, mode="r")
 
+    def changed_by_growth(self, sources: Sequence[Source]) -> Iterator[Changing]:
+        """Yield the metadata of the arrays, and of the groups that may have a copy of them."""
+        for folder in dict.fromkeys(one for source in sources for one in _folders_of(source)):
+            for mark in (*ZARR_MARKS, ".zmetadata"):
+                path = os.path.join(folder, mark)
+                if os.path.isfile(path):
+                    yield Changing(path, [(0, os.path.getsize(path))], is_replaced=True)
+
     def growing(self, count: int) -> ZarrGrowth:
         """Begin to add rows."""
         self._check()
@@ -242,6 +251,15 @@ class ZarrSource(ArrayLike):
                 self, weakref.ref(store), path, lambda held: _opened(held, path, mode, shape)
             )
         return by_path(self, str(self.array.store_path), lambda: _opened(store, path, mode, shape))
+
+
+def _folders_of(source: Source) -> list[str]:
+    """Return the folders of an array and of the groups above it in its store."""
+    assert isinstance(source, ZarrSource) and source.folder is not None
+    folders = [source.folder]
+    for _ in source.array.path.split("/") if source.array.path else ():
+        folders.append(os.path.dirname(folders[-1]))
+    return folders
 
 
 class ZarrGrowth(Resized):
