@@ -226,6 +226,22 @@ def test_rows_that_are_read_have_their_numbers_in_the_data(part, name):
         assert np.array_equal(np.sort(d[field]()[rows], None), np.sort(view(), None))
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr", "x.npz"])
+def test_a_plan_says_that_a_file_was_closed_unless_nothing_is_read_of_it(name, tmp_path):
+    data = np.arange(12.0).reshape(6, 2)
+    dv.View(data)._save(tmp_path / name)
+    d = dv.open(tmp_path / name)
+    taken, shown = d._mean(), [d, d[1:3], d[1:3] * 2, d._max(), (d - d._min())[:2]]
+    assert taken() == data.mean()
+    assert not any("closed" in repr(view._explain()) for view in [*shown, taken])
+    d._close()
+    for view in shown:
+        assert "closed    so it cannot be called: open the file again" in repr(view._explain())
+        with pytest.raises(ValueError, match="closed"):
+            view()
+    assert not taken._explain().is_closed and taken() == data.mean()
+
+
 def test_a_plan_names_the_engine():
     _, x = counted(5, 4)
     with dv.engine("numexpr"):

@@ -56,7 +56,13 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.plan.walk import below
 from dataview.samples import NumberedSamples, Stream, length_of
-from dataview.show.formulas import formula_of, is_symbolic, label_term, term_of
+from dataview.show.facts import is_closed
+from dataview.show.formulas import (
+    formula_of,
+    is_symbolic,
+    label_term,
+    term_of,
+)
 from dataview.show.outline import title
 from dataview.show.words import escape, harmless, inside, key_text, size_text, undriven
 from dataview.write import places_written
@@ -96,7 +102,8 @@ class Explanation:
     """A plan: `way` says how the result is made, `blocks` in how many blocks.
 
     `waiting` names the statistics of these data that a write takes before it changes them.  At its
-    peak it needs about `result_bytes` of memory, and `thread_bytes` for each thread.
+    peak it needs about `result_bytes` of memory, and `thread_bytes` for each thread.  `is_closed`
+    says that a file which is to be read was closed.
     """
 
     title: str
@@ -112,6 +119,7 @@ class Explanation:
     thread_bytes: int = 0
     waiting: tuple[str, ...] = ()
     members: Mapping[str, Explanation] = field(default_factory=dict)
+    is_closed: bool = False
 
     def __repr__(self) -> str:
         return "\n".join(_lines(self))
@@ -123,7 +131,12 @@ class Explanation:
 
 def explained(node: Node) -> Explanation:
     """Return the plan of a node's evaluation."""
-    node = undriven(node)
+    plan = _explained(undriven(node))
+    needed = bool(plan.readings or plan.passes)
+    return replace(plan, is_closed=True) if needed and is_closed(node) else plan
+
+
+def _explained(node: Node) -> Explanation:
     if isinstance(node, Record):
         parts = {name: explained(part.node) for name, part in members(node).items()}
         return Explanation(title(node), "each field by itself", members=parts)
@@ -435,6 +448,8 @@ def _lines(plan: Explanation) -> Iterator[str]:
     yield f"Plan of {plan.title}"
     if plan.formula:
         yield f"  = {plan.formula}"
+    if plan.is_closed:
+        yield "  closed    so it cannot be called: open the file again"
     for number, one in enumerate(plan.passes):
         yield f"  {'then ' if number else 'first'}     one pass over {_readings_text(one.readings)}"
         if one.blocks > 1:

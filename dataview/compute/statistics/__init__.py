@@ -21,8 +21,8 @@ from dataview.compute.statistics.reductions import CLOSE, NEARLY, Kind, result_d
 from dataview.compute.statistics.taking import take, take_below, take_each
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile", "RowsForLater", "RowsInFile", "median", "needed_later",
-    "passes_before", "pending", "quantile_dtype", "quantiles_by_group", "reduction",
-    "reduction_from", "reduction_where", "result_dtype", "some_rows", "take", "take_below",
-    "take_each", "with_nothing",
+    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile",
+    "RowsForLater", "RowsInFile", "median", "needed_later", "passes_before", "pending",
+    "quantile_dtype", "quantiles_by_group", "reduction", "reduction_from", "reduction_where",
+    "result_dtype", "some_rows", "take", "take_below", "take_each", "with_nothing",
 ]  # fmt: skip
