@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import struct
+import subprocess
 import sys
 import tracemalloc
 import zipfile
@@ -853,6 +854,36 @@ def test_a_netcdf_file_that_is_broken_is_told(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"three\.nc is not a NetCDF file"):
             dv.open(path)
+
+
+ENDLESS = {
+    "free space": (0, 0),
+    "free space behind free space": (0, 32),
+    "an object": (7, 2**64 - 16),
+}
+"""The number and the bytes of what HDF5 finds in a heap: it would stay there for ever."""
+
+
+@pytest.mark.parametrize("block", [0, 512])
+@pytest.mark.parametrize("found", ENDLESS)
+def test_texts_of_hdf5_that_would_be_read_without_end_are_told(found, block, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", userblock_size=block) as file:
+        file["x"] = X
+        file.attrs["title"] = "some"
+    np.testing.assert_array_equal(dv.open(path).x(), X)
+    raw = bytearray(path.read_bytes())
+    place = raw.find(b"GCOL")
+    free = place + 16 + 16 + 8  # behind the heap's own beginning, and the one text
+    assert struct.unpack_from("<H", raw, free) == (0,)
+    number, size = ENDLESS[found]
+    raw[free : free + 64] = struct.pack("<HHIQ", number, 0, 0, size) + bytes(48)
+    path.write_bytes(raw)
+    code = "import sys, dataview as dv\ntry: dv.open(sys.argv[1])\nexcept ValueError as e: print(e)"
+    told = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "a.h5 is broken: of its texts or rows" in told.stdout and f"byte {place};" in told.stdout
 
 
 # -------------------- zarr --------------------

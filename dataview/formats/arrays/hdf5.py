@@ -11,6 +11,7 @@ import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.arrays.datasets_in_hdf5 import CACHE, H5pySource, Hdf5File, TextSource
+from dataview.formats.arrays.heaps_in_hdf5 import check_heaps
 from dataview.formats.arrays.rows_in_hdf5 import ragged_rows
 from dataview.formats.contents import (
     NotData,
@@ -55,8 +56,8 @@ def record_of(
 ) -> Node:
     """Return the record of an HDF5 file, as it is read by a kind of groups."""
     h5py = import_library("h5py", "dataview[hdf5]")
-    with open_regular(path):  # a pipe would be waited for
-        pass
+    with open_regular(path) as raw:  # a pipe would be waited for
+        check_heaps(raw, path)
     if mode != "r" and claim is not None and claim.journals is not None:
         claim.journals.announce()  # before HDF5 marks the file as open, which stays after a kill
     try:
