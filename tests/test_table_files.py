@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from children import printed
-from dataview.formats.tables import arrow_tables
+from dataview.formats.tables import arrow_tables, column_nodes
 from dataview.formats.tables.arrow_tables import ArrowTable
+from dataview.formats.tables.arrow_values import ArrowObjects
 from dataview.formats.tables.parquet import ParquetTable
 from leftovers import open_files
 from oracle import examples
@@ -2102,3 +2103,32 @@ def test_what_is_no_time_of_day_is_told_with_the_field(tmp_path):
         d._save(tmp_path / "a.parquet")
     d = d._set_field("x", d.x._with_meta(time_of_day=None)) or d
     assert pa.table(d)["x"].type == pa.duration("us")
+
+
+@pytest.mark.parametrize("most", [None, 0, 100])
+def test_texts_of_several_groups_are_made_at_once(most, tmp_path, monkeypatch):
+    if most is not None:
+        monkeypatch.setattr(column_nodes, "MOST_LATE", most)
+    made = []
+    take = ArrowObjects.__getitem__
+
+    def counted(own, rows):
+        made.append(rows)
+        return take(own, rows)
+
+    monkeypatch.setattr(ArrowObjects, "__getitem__", counted)
+    texts = [None if n % 7 == 0 else f"name {n}" for n in range(1000)]
+    raw = [None if text is None else text.encode() for text in texts]
+    few = [f"kind {n % 3}" for n in range(1000)]
+    table = pa.table({"text": texts, "raw": raw, "few": few, "n": range(1000)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=64)
+    d = dv.open(tmp_path / "a.parquet")
+    for name in ("text", "raw", "few"):
+        for rows in (slice(None), slice(100, 900), slice(130, 131), slice(64, 128)):
+            made.clear()
+            assert d[name][rows]().tolist() == table[name].to_pylist()[rows]
+            if name != "few" and most is None:
+                assert len(made) == 1
+        for rows in ([5, 900, 70, 5], slice(None, None, -3)):
+            found = np.array(table[name].to_pylist(), object)[rows].tolist()
+            assert d[name][rows]().tolist() == found

@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow import (
 )
 from dataview.formats.tables.arrow_labels import labels_in_arrow
 from dataview.formats.tables.columns import Column, Name, mask_of, tidy
-from dataview.formats.tables.late_values import Decoded, LateValues
+from dataview.formats.tables.late_values import Decoded, Joined, LateValues
 from dataview.plan.operations import may_be_missing, nothing_in
 from dataview.plan.present import LABELS, PRESENT
 
@@ -203,6 +203,16 @@ class ArrowObjects(LateValues):
     def nbytes(self) -> int:
         """How much memory the array takes."""
         return int(self.given.nbytes)
+
+    def cut(self, rows: slice) -> LateValues | None:
+        """Return some of the values, still to be made; None if that would save nothing."""
+        return ArrowObjects(self.array[rows])
+
+    def joined(self, parts: Sequence[Any]) -> LateValues:
+        """Return the values of parts that were cut, to be made at once."""
+        if len(parts) == 1 or len({part.array.type for part in parts}) > 1:
+            return Joined(parts)
+        return ArrowObjects(arrow().chunked_array([part.array for part in parts]))
 
     def part(self, rows: slice) -> LateValues:
         """Return some of the values: what is only cut is pickled with all of the array."""

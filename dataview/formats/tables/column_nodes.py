@@ -309,20 +309,68 @@ def _filled(
     sources: Sequence[ColumnSource], names: Collection[Name], parts: Iterator[Part], count: int
 ) -> list[np.ndarray]:
     """Return the rows of parts of the same groups, for each source in a new array."""
-    found: list[Any] = [None] * len(sources)
+    found = [_Gathered(source, count) for source in sources]
     for part in parts:
-        for number, source in enumerate(sources):
-            values = source.values_of(part.group, part.behind, names)
-            some = source.some(values, part.rows)
-            if len(some) == count:
-                is_own = isinstance(values, LateValues) or isinstance(part.rows, np.ndarray)
-                found[number] = some if is_own else some.copy()
-                continue
-            if found[number] is None:  # a file may say that it has more rows than memory
-                found[number] = np.empty((count, *source.shape[1:]), source.dtype)
-            found[number][part.place : part.place + len(some)] = some
-    nothing = (np.empty((0, *source.shape[1:]), source.dtype) for source in sources)
-    return [none if one is None else one for one, none in zip(found, nothing, strict=True)]
+        for own in found:
+            own.add(own.source.values_of(part.group, part.behind, names), part)
+    return [own.array() for own in found]
+
+
+MOST_LATE = 1 << 26
+"""Objects are made once those that wait for it take so much memory where they lie."""
+
+
+class _Gathered:
+    """Rows of a source, so many in all, which are put into a new array part by part.
+
+    Objects of parts that follow one another are made at once, so that they need no copy.
+    """
+
+    def __init__(self, source: ColumnSource, count: int) -> None:
+        self.source, self.count = source, count
+        self.found: np.ndarray | None = None
+        self.late: list[LateValues] = []
+        self.late_from = self.late_to = self.late_bytes = 0
+
+    def add(self, values: np.ndarray | LateValues, part: Part) -> None:
+        """Take some rows of values."""
+        rows, cut = part.rows, None
+        if isinstance(values, LateValues) and isinstance(rows, slice):
+            are_all = rows.stop - rows.start == self.count
+            cut = None if are_all else values.cut(rows)
+        if cut is None or part.place != self.late_to or self.late_bytes > MOST_LATE:
+            self._make()
+        if cut is None:
+            is_own = isinstance(values, LateValues) or isinstance(rows, np.ndarray)
+            self._put(self.source.some(values, rows), part.place, is_own)
+            return
+        if not self.late:
+            self.late_from, self.late_bytes = part.place, 0
+        self.late.append(cut)
+        self.late_to = part.place + len(cut)
+        self.late_bytes += cut.nbytes
+
+    def _make(self) -> None:
+        """Make the objects of the parts that wait for it."""
+        if self.late:
+            whole = self.late[0].joined(self.late)
+            self._put(self.source.some(whole, slice(None)), self.late_from, True)
+            self.late = []
+
+    def _put(self, some: np.ndarray, place: int, is_own: bool) -> None:
+        if len(some) == self.count:
+            self.found = some if is_own else some.copy()
+            return
+        if self.found is None:  # a file may say that it has more rows than memory
+            self.found = np.empty((self.count, *self.source.shape[1:]), self.source.dtype)
+        self.found[place : place + len(some)] = some
+
+    def array(self) -> np.ndarray:
+        """Return all rows."""
+        self._make()
+        if self.found is None:
+            return np.empty((0, *self.source.shape[1:]), self.source.dtype)
+        return self.found
 
 
 # --- the record of a table -----------------------------------------------------------------------

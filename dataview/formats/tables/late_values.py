@@ -42,6 +42,14 @@ class LateValues(ABC):
         """Return some of the values, which hold no others in a pickle."""
         return Made(self[rows])
 
+    def cut(self, rows: slice) -> LateValues | None:
+        """Return some of the values, still to be made; None if that would save nothing."""
+        return None
+
+    def joined(self, parts: Sequence[LateValues]) -> LateValues:
+        """Return the values of parts that were cut, to be made at once."""
+        return Joined(parts)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return all values."""
         return self[:].astype(dtype or self.dtype, copy=False)
