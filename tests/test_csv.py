@@ -24,7 +24,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dataview as dv
-from children import python
+from children import printed, python
 from dataview.compute import evaluation
 from dataview.formats.tables import column_nodes
 from dataview.formats.texts import csv as csv_room
@@ -635,6 +635,34 @@ def test_hostile_files_are_refused_in_little_memory(tmp_path, way):
     ):
         done = python(script, way, tmp_path / name, good, timeout=60)
         assert name in done.stdout and told in done.stdout, (done.stdout, done.stderr)
+
+
+DESCRIBED = """
+import sys
+import numpy as np
+import dataview as dv
+def most_held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+path, draw = sys.argv[1], np.random.default_rng(0)
+rows = "".join(
+    f"{draw.normal()},{n},name{n % 1000},{draw.normal()},{n % 2},2020-01-{n % 28 + 1:02d}\\n"
+    for n in range(20_000)
+)
+for repeats in (1, 100):
+    with open(path, "w") as file:
+        file.write("x,number,name,y,flag,day\\n")
+        file.writelines([rows] * repeats)
+    before = most_held()
+    with dv.open(path) as d:
+        d.x._mean()()
+print(most_held() - before >> 10)
+"""
+
+
+def test_a_large_file_is_opened_and_described_in_little_memory(tmp_path):
+    assert int(printed("-c", DESCRIBED, tmp_path / "t.csv")) < 80  # of which 32 are kept
+    assert (tmp_path / "t.csv").stat().st_size > 100_000_000
 
 
 def test_broken_packed_files_are_refused(tmp_path, way):
