@@ -620,6 +620,30 @@ def test_a_file_that_changed_is_fetched_anew_and_the_old_view_reads_on(web, has_
     assert len(cache.info().files) == 2
 
 
+@pytest.mark.parametrize("length", [-1, 0, 300])
+def test_a_copy_that_somebody_has_changed_is_fetched_anew(web, length):
+    dv.open(f"{web.url}/x.npy")._close()
+    (kept,) = cache.info().files
+    os.truncate(kept.path, length % len(web.files["/x.npy"]) if length < 0 else length)
+    with dv.open(f"{web.url}/x.npy") as d:
+        np.testing.assert_array_equal(d(), X)
+    with dv.open(f"{web.url}/x.npy") as d:
+        np.testing.assert_array_equal(d(), X)
+    assert len(web.asked) == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 3', "\0" * 40])
+def test_a_copy_of_which_nothing_is_known_any_more_is_fetched_anew(web, root, text):
+    dv.open(f"{web.url}/x.npy")._close()
+    (kept,) = cache.info().files
+    (kept.path.parent / "about.json").write_text(text)
+    assert [one.url for one in cache.info().files] == [""]
+    with dv.open(f"{web.url}/x.npy") as d:
+        np.testing.assert_array_equal(d(), X)
+    assert cache.clear() == 2 * len(web.files["/x.npy"])
+    assert files_in(root) == []
+
+
 def test_an_old_version_goes_first(web):
     urls = [f"{web.url}/{name}.npy" for name in "xy"]
     web.files["/y.npy"] = npy(X)

@@ -142,11 +142,30 @@ def _found(folder: pathlib.Path) -> Iterator[_Entry]:
         if place.name.startswith("."):
             continue
         try:
-            about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+            about = (place / ABOUT).read_text(encoding="utf-8", errors="replace")
             used = (place / ABOUT).stat().st_mtime_ns
+            entry = _told(place, about, used) or _untold(place, used)
         except (FileNotFoundError, NotADirectoryError):  # just removed, or none of these
             continue
-        yield _Entry(folder=place, key=_key_in(place), used=used, **about)
+        yield entry
+
+
+def _told(place: pathlib.Path, about: str, used: int) -> _Entry | None:
+    """Return the copy that a text is about, None if it does not say so."""
+    try:
+        entry = _Entry(folder=place, key=_key_in(place), used=used, **json.loads(about))
+    except (ValueError, TypeError):
+        return None
+    kinds = {"url": str, "name": str, "bytes": int, "stamp": dict}
+    is_whole = all(isinstance(getattr(entry, name), kind) for name, kind in kinds.items())
+    return entry if is_whole else None
+
+
+def _untold(place: pathlib.Path, used: int) -> _Entry:
+    """Return a copy of which nothing is known any more: it is of no URL, and only goes."""
+    names = [one.name for one in place.iterdir() if one.name != ABOUT] or [ABOUT]
+    size = (place / names[0]).stat().st_size
+    return _Entry(place, "", "", names[0], size, {}, used)
 
 
 def _key_in(place: pathlib.Path) -> str:
@@ -319,12 +338,17 @@ def _archive(url: str) -> tuple[str, Lease | None]:
 
 
 def _latest(folder: pathlib.Path, key: str) -> tuple[_Entry | None, Lease | None]:
-    """Return the copy of a URL that was used last, kept from now on, if there is one."""
+    """Return the copy of a URL that was used last, kept from now on, if there is one.
+
+    A copy that has another length now is none: others may have changed it.
+    """
     for entry in reversed(_entries(folder)):
         if entry.key == key:
             lease = _lease(entry.path, f"a copy of {entry.url}")
-            if lease is not None:
+            if lease is not None and entry.path.stat().st_size == entry.bytes:
                 return entry, lease
+            if lease is not None:
+                lease.release()
     return None, None
 
 
