@@ -349,3 +349,60 @@ def test_no_column_of_parquet_is_brought_for_another_one(server):
     server.asked.clear()
     assert d.a._sum()() == d.b._sum()() == columns["a"].sum()
     assert brought(server) < 3_300_000
+
+
+# -------------------- files that change --------------------
+
+
+def test_of_a_server_without_marks_the_size_tells_that_a_file_has_changed(server):
+    server.has_marks = False
+    d = dv.open(f"{server.url}/x.npy", keep=False)
+    np.testing.assert_array_equal(d[2900:2910](), X[2900:2910])
+    server.files["/x.npy"] = npy(X.repeat(2, axis=1)[:2999])
+    for rows in (slice(100, 110), [5, 700, 2000]):
+        with pytest.raises(ValueError, match=r"x\.npy has changed since it was opened"):
+            d[rows]()
+    server.files["/x.npy"] = npy(X)
+    np.testing.assert_array_equal(d[[5, 700, 2000]](), X[[5, 700, 2000]])
+
+
+@pytest.mark.parametrize("rows", [2000, 3000, 4000])
+def test_rows_of_a_file_that_is_replaced_while_it_is_read_are_of_one_version(
+    rows, memory, monkeypatch
+):
+    d = dv.open(memory_url("x.npy", npy(X)), keep=False)
+    kind = type(memory)
+    own = kind.open
+
+    def replaced(self, path, *arguments, **options):
+        found = own(self, path, *arguments, **options)
+        monkeypatch.setattr(kind, "open", own)
+        memory_url("x.npy", npy(np.resize(X + 1, (rows, 40))))
+        return found if rows == 3000 else own(self, path, *arguments, **options)
+
+    monkeypatch.setattr(kind, "open", replaced)
+    with pytest.raises(ValueError, match=r"x\.npy has changed since it was opened"):
+        d[[5, 700, 2999]]()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_copy_is_of_one_version_of_a_file(is_kept, memory, monkeypatch, tmp_path):
+    url, kind = memory_url("x.npy", npy(X)), type(memory)
+    own = kind.open
+
+    class Late(io.BytesIO):
+        """Half of one version of a file, and then of another one."""
+
+        def read(self, count=-1):
+            if not self.tell():
+                return super().read(len(self.getvalue()) // 2)
+            monkeypatch.setattr(kind, "open", own)
+            memory_url("x.npy", npy(X + 1))
+            self.__init__(memory.cat("/in/x.npy"))
+            self.seek(len(self.getvalue()) // 2)
+            self.read = super().read
+            return self.read(count)
+
+    monkeypatch.setattr(kind, "open", lambda self, path, *_, **__: Late(memory.cat(path)))
+    found = dv.open(url)() if is_kept else np.load(cache.download(url))
+    np.testing.assert_array_equal(found, X + 1)

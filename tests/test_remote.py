@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import multiprocessing
 import socket
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataview.sources import read_ranges
+from dataview.sources.remote import web
 from leftovers import nothing_left
 from servers import cut, redirect, reset, serving, status, times
 
@@ -205,6 +207,26 @@ def test_a_server_without_ranges_is_asked_once_for_all(server):
     assert server.ranges().count(None) == 1
     with pytest.raises(ValueError, match="has 5000 bytes"):
         read_ranges(f"{server.url}/x.bin", [(4999, 2)])
+
+
+def test_a_body_without_end_is_given_up(server, monkeypatch):
+    def endless(handler):
+        handler.send_response(200)
+        handler.end_headers()  # without a length: it ends when the connection does
+        handler.close_connection = True
+        sent = 0
+        while sent < 1 << 26:
+            handler.wfile.write(bytes(1 << 16))
+            sent += 1 << 16
+        ended.append(sent)
+
+    ended = []
+    server.faults["/x.bin"] = endless
+    monkeypatch.setattr(web, "MOST_WHOLE", 1 << 20)
+    with pytest.raises(OSError, match=r"more than 1048576 bytes.*gives no parts") as found:
+        read_ranges(f"{server.url}/x.bin", RANGES)
+    assert found.value.errno == errno.EFBIG
+    assert ended == []
 
 
 def test_a_file_that_is_replaced_between_two_requests(server):

@@ -224,6 +224,7 @@ def _from_elsewhere(request: Request, file: Arriving) -> Stamp:
         options = {"skip_instance_cache": True, **(request.options or {})}
         system, path = core.url_to_fs(request.url, **options)
         try:
+            stamp.clear()
             stamp.update(_stamp_at(system, path, request.url))
             if stamp == request.known:
                 raise Unchanged
@@ -234,6 +235,9 @@ def _from_elsewhere(request: Request, file: Arriving) -> Stamp:
                 while data := remote.read(PIECE << 4):
                     file.write(data)
             file.finish()
+            system.invalidate_cache(path)
+            if _stamp_at(system, path, request.url) != stamp:
+                raise BrokenOff("it was replaced while it was read")
         finally:
             if hasattr(system, "close"):  # an archive, which is open as long as it is used
                 system.close()

@@ -50,12 +50,20 @@ class Place(NamedTuple):
 
 
 def read_from_place(place: Place, runs: Sequence[Run]) -> list[bytes]:
-    """Return the bytes of runs of a file that fsspec reaches."""
+    """Return the bytes of runs of a file that fsspec reaches, all of the version that is known."""
 
-    def read(system: Any, path: str) -> list[bytes]:
+    def check(system: Any, path: str) -> None:
         if place.version is not None:
             place.check(info_of(system, path, place.url)[1])
-        found = (_by_requests if system.async_impl else _by_file)(system, path, runs)
+
+    def read(system: Any, path: str) -> list[bytes]:
+        try:
+            found = (_by_requests if system.async_impl else _by_file)(system, path, runs)
+        except Exception as error:
+            if not place_may_pass(error):  # of another file it may say what is no help
+                check(system, path)
+            raise
+        check(system, path)  # only now: it may have been replaced while it was read
         for run, data in zip(runs, found, strict=True):
             if run is not WHOLE and len(data) != run[1] - run[0]:
                 raise _short(system, path, place, run, len(data))

@@ -111,11 +111,13 @@ def _read(session: Any, place: Place, run: Run, may_be_short: bool = False) -> _
             size, whole = _sizes(answer, place.url, run, may_be_short)
             for piece in answer.iter_content(PIECE):
                 data.extend(piece)
+                if size is None and len(data) > MOST_WHOLE:
+                    raise _too_large(f"more than {MOST_WHOLE}", place.url)
                 if size is not None and len(data) > size:
                     break
             if size is not None and len(data) != size:
                 raise BrokenOff(f"{len(data)} bytes have arrived in place of {size}")
-            version = str(answer.headers.get("ETag") or answer.headers.get("Last-Modified"))
+            version = _version(answer, len(data) if run is WHOLE else whole)
             return _Answer(bytes(data), version, whole)
 
     try:
@@ -126,6 +128,12 @@ def _read(session: Any, place: Place, run: Run, may_be_short: bool = False) -> _
         raise ValueError(f"{url!r} is no URL of a web server: {error}") from error
     except (requests.RequestException, BrokenOff) as error:
         raise ConnectionError(f"{url} could not be read: {error}") from error
+
+
+def _version(answer: Any, size: int | None) -> str:
+    """Return what tells a version of a file: a time alone may be that of two, to the second."""
+    mark = answer.headers.get("ETag")
+    return str(mark or (answer.headers.get("Last-Modified"), size))
 
 
 def _sizes(answer: Any, url: str, run: Run, may_be_short: bool) -> tuple[int | None, int | None]:
@@ -159,13 +167,18 @@ def _whole(answer: Any, url: str) -> int | None:
     if "Content-Encoding" in answer.headers or not length.isdecimal():
         return None
     if int(length) > MOST_WHOLE:
-        raise OSError(
-            errno.EFBIG,
-            f"it has {length} bytes, and its server gives no parts of files; dv.cache.download() "
-            "brings it to this machine",
-            shown(url),
-        )
+        raise _too_large(length, url)
     return int(length)
+
+
+def _too_large(count: str, url: str) -> OSError:
+    """Return the error for a file that would be read whole, and is too large for that."""
+    return OSError(
+        errno.EFBIG,
+        f"it has {count} bytes, and its server gives no parts of files; dv.cache.download() "
+        "brings it to this machine",
+        shown(url),
+    )
 
 
 def may_pass(error: Exception) -> bool:
