@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import hashlib
 import io
@@ -24,6 +25,7 @@ import zarr
 import dataview as dv
 from children import printed
 from dataview import cache
+from dataview.cache import transfer
 from leftovers import nothing_left, open_files
 from servers import cut, redirect, reset, serving, status, times
 
@@ -235,6 +237,7 @@ def test_threads_make_a_file_once(root):
 MAKER = """
 import os, sys, numpy as np
 from dataview import cache
+from dataview.cache import transfer
 def creator(path):
     with open(sys.argv[2], "a") as file:
         file.write("made\\n")
@@ -255,6 +258,7 @@ def test_processes_make_a_file_once(tmp_path):
 KILLED = """
 import os, signal, sys
 from dataview import cache
+from dataview.cache import transfer
 def creator(path):
     path.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -273,6 +277,7 @@ def test_a_killed_process_blocks_nobody_and_its_half_file_goes(root):
 FORKED = """
 import os, signal, sys
 from dataview import cache
+from dataview.cache import transfer
 def creator(path):
     child = os.fork()
     if not child:
@@ -743,6 +748,39 @@ def test_a_disk_that_is_full_keeps_the_last_file_alone(web, root):
     for name in "xy":
         dv.open(f"{web.url}/{name}.npy")._close()
     assert files_in(root) == ["about.json", "y.npy"]
+
+
+def test_on_a_full_disk_copies_that_nobody_uses_make_room(web, root, monkeypatch):
+    size = len(web.files["/x.npy"])
+    web.files |= {f"/{name}.npy": npy(X + ord(name)) for name in "abcd"}
+    web.files["/large.npy"] = npy(np.arange(40.0))
+    own = transfer.Arriving.write
+
+    def write(self, data):  # a disk on which there is room for three copies
+        held = sum(path.stat().st_size for path in root.rglob("*.npy"))
+        if held + len(data) > 3 * size + size // 2:
+            own(self, data[: len(data) // 2])
+            self.file.flush()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        own(self, data)
+
+    monkeypatch.setattr(transfer.Arriving, "write", write)
+    used = dv.open(f"{web.url}/a.npy")
+    for name in "bcdb":
+        np.testing.assert_array_equal(dv.open(f"{web.url}/{name}.npy")(), X + ord(name))
+        assert len(cache.info().files) <= 3
+    with dv.open(f"{web.url}/large.npy") as d:
+        np.testing.assert_array_equal(d(), np.arange(40.0))
+    np.testing.assert_array_equal(used(), X + ord("a"))
+    web.files["/more.npy"] = npy(np.zeros(size))
+    for fetched in (dv.open, cache.download):
+        with pytest.raises(
+            OSError, match=r"no room for it; dv\.cache\.set_root.*more\.npy"
+        ) as found:
+            fetched(f"{web.url}/more.npy")
+        assert found.value.errno == errno.ENOSPC
+    assert files_in(root) == ["a.npy", "about.json"]
+    np.testing.assert_array_equal(used(), X + ord("a"))
 
 
 def test_without_a_connection_the_copy_is_opened_and_that_is_said(web):

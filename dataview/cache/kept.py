@@ -308,7 +308,7 @@ def _copy(request: Request) -> Lease:
                 deadline=min(request.deadline, PATIENCE),
             )
         try:
-            stamp = fetch(request, fresh / file_name(url))
+            stamp = _fetched(request, fresh / file_name(url), folder)
         except Unchanged:
             stamp = {}
         except (ConnectionError, TimeoutError) as error:
@@ -326,6 +326,31 @@ def _copy(request: Request) -> Lease:
     now = time.time_ns()
     os.utime(entry.folder / ABOUT, ns=(now, now))
     return lease
+
+
+def _fetched(request: Request, path: pathlib.Path, folder: pathlib.Path) -> Stamp:
+    """Fetch a file; where the disk is full, copies that nobody uses go, and it is tried again.
+
+    As many bytes go as had arrived, so that few attempts are made.
+    """
+    while True:
+        try:
+            return fetch(request, path)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not _freed(folder, path.stat().st_size):
+                raise
+
+
+def _freed(folder: pathlib.Path, least: int) -> bool:
+    """Remove copies that nobody uses until they had so many bytes; say whether there was one."""
+    freed: list[int] = []
+    with alone(folder / "room"):
+        for entry in _entries(folder):
+            if sum(freed) >= max(least, 1):
+                break
+            if _removed(entry):
+                freed.append(entry.bytes)
+    return bool(freed)
 
 
 def _archive(url: str) -> tuple[str, Lease | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from dataview.errors import import_library
@@ -14,6 +15,7 @@ from dataview.sources import (
     is_web,
     may_pass,
     place_may_pass,
+    pools_of,
     refused,
     repeated,
     shown,
@@ -54,6 +56,7 @@ def fetch(request: Request, path: pathlib.Path) -> Stamp:
     if not isinstance(request.options, (Mapping, type(None))):
         raise TypeError(f"storage_options is a mapping, for fsspec; got {request.options!r}")
     with (
+        _told_where_full(request.url),
         begin("fetching", None, "B", request.progress) as task,
         open(path, "wb") as raw,
     ):
@@ -65,6 +68,22 @@ def fetch(request: Request, path: pathlib.Path) -> Stamp:
         except Exception as error:  # of a file system, which does not know the URL
             error.add_note(f"while {shown(request.url)} was fetched")
             raise
+
+
+@contextlib.contextmanager
+def _told_where_full(url: str) -> Iterator[None]:
+    """Say of a disk that is full what there was no room for: the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        raise OSError(
+            errno.ENOSPC,
+            "the disk has no room for it; dv.cache.set_root() names a folder on another one, and "
+            "dv.cache.clear() removes the copies that no view uses",
+            shown(url),
+        ) from error
 
 
 # --- what arrives ------------------------------------------------------------------------------
@@ -155,6 +174,7 @@ class _Answers:
         self.known, self.file = request.known, file
         self.stamp: Stamp = {}
         self.response: Any = None
+        self.pools: list[Any] = []
 
     def headers(self) -> dict[str, str]:
         """Return what is asked for: the rest, if a part is there, or else a version not known."""
@@ -169,6 +189,7 @@ class _Answers:
     def __call__(self, response: Any, **_: Any) -> None:
         """Compare an answer with what is known; requests calls this."""
         self.response = response
+        self.pools += pools_of(response.connection)
         if response.status_code == 304 and self.known:
             raise Unchanged
         if response.status_code == 416:  # the file has changed, or the server cannot count
@@ -201,6 +222,8 @@ class _Answers:
         for one in [] if answer is None else [*answer.history, answer]:
             one.close()
             one.raw = None
+        while self.pools:  # a body that has arrived whole has given its connection back to one
+            self.pools.pop().close()
 
 
 def _stamp_of(headers: Mapping[str, str]) -> Stamp:

@@ -19,13 +19,12 @@ from dataview.sources.remote.urls import (
     scheme_of,
     shown,
 )
-from dataview.sources.remote.web import may_pass, refused, told_pause
+from dataview.sources.remote.web import may_pass, pools_of, refused, told_pause
 
 __all__ = [
     "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
     "check_local", "check_patience", "file_name", "files_at", "folder_and_name", "inside",
     "is_pattern", "is_url", "is_web", "key_of", "local_path", "look_at_all", "may_pass",
-    "names_below", "open_remote_npy",
-    "place_may_pass", "read_all", "read_ranges", "read_up_to", "refused", "repeated", "scheme_of",
-    "shown", "told_pause", "version_in",
+    "names_below", "open_remote_npy", "place_may_pass", "pools_of", "read_all", "read_ranges",
+    "read_up_to", "refused", "repeated", "scheme_of", "shown", "told_pause", "version_in",
 ]  # fmt: skip

@@ -70,12 +70,19 @@ def _session() -> Iterator[Any]:
     try:
         yield session
     finally:
-        # The session alone leaves those open whose pool an error refers to.
         for adapter in session.adapters.values():
-            for manager in (adapter.poolmanager, *adapter.proxy_manager.values()):
-                for pool in map(manager.pools.get, manager.pools.keys()):
-                    pool.close()
+            for pool in pools_of(adapter):
+                pool.close()
         session.close()
+
+
+def pools_of(adapter: Any) -> list[Any]:
+    """Return the pools of connections of an adapter of requests, which are to be closed.
+
+    A session that ends leaves those open whose pool an error refers to.
+    """
+    managers = adapter.poolmanager, *adapter.proxy_manager.values()
+    return [pool for one in managers for pool in map(one.pools.get, one.pools.keys())]
 
 
 def _each(session: Any, place: Place, runs: Sequence[Run]) -> list[bytes]:
