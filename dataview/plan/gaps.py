@@ -202,10 +202,8 @@ def masks_in(fields: Fields, by_name: bool = False) -> dict[str, str]:
     }
     if not by_name:  # of most fields nothing is told, and views of many ask for all
         return _told(metas, named)
-    attached = {
-        name: field.node for name, field in fields.named.items() if isinstance(field, Attached)
-    }
-    return masks_among(metas, {name for name, node in attached.items() if is_of_rows(node)})
+    attached = [(name, own.node) for name, own in named.items() if isinstance(own, Attached)]
+    return masks_among(metas, {name for name, node in attached if is_of_rows(node)})
 
 
 def masks_among(metas: Mapping[str, Mapping[str, Any]], of_rows: Collection[str]) -> dict[str, str]:

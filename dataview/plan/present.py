@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,9 +179,18 @@ def present_or_all(node: Argument) -> Node:
     return broadcast(constant(True), shape)
 
 
+def tells_present(path: Sequence[str]) -> bool:
+    """Whether a path of names is that to where a part is present.
+
+    >>> tells_present(("age", PRESENT)), tells_present(("age",)), tells_present(())
+    (True, False, False)
+    """
+    return bool(path) and path[-1] == PRESENT
+
+
 def part_at(node: Node, path: tuple[str, ...]) -> Node:
     """Return the field at a path of names, or if that ends so, where it is present."""
-    if path[-1:] == (PRESENT,):
+    if tells_present(path):
         return present_or_all(at_path(node, path[:-1]))
     return at_path(node, path)
 

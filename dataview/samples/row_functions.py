@@ -32,7 +32,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import DType, Evaluate, Node, Part
-from dataview.plan.present import PRESENT, part_at
+from dataview.plan.present import part_at, tells_present
 from dataview.plan.values import cast
 from dataview.plan.walk import below
 from dataview.samples.numbered import (
@@ -89,7 +89,7 @@ class Result(NamedTuple):
     def value(self, path: Path, like: ArraySpec) -> np.ndarray:
         """Return the data of one member; if there is no mask for its gaps, its values tell them."""
         part = part_at(self.node, path)
-        if part.has_gaps and not like.has_gaps and path[-1:] != (PRESENT,):
+        if part.has_gaps and not like.has_gaps and not tells_present(path):
             part = without_mask(part, like.dtype or known_dtype(part), _NO_MASK)
         if self.made is None:
             return evaluate(part)

@@ -18,7 +18,7 @@ from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_cod
 from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import LABELS, PRESENT
+from dataview.plan.present import LABELS, PRESENT, tells_present
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
 """The dtype of codes of dictionaries, and the code of what is missing."""
@@ -91,11 +91,11 @@ def leaves_of(
         found = list(_leaves(field, (), _Around()))
         for name, _ in found:
             leaves.places[name] = count  # that of a record is that of its first member
-            count += name[-1] != PRESENT
+            count += not tells_present(name)
         reasons = [leaf for _, leaf in found if isinstance(leaf, str)]
         if not all(map(all, (name for name, _ in found))):
             reasons = ["has no name, or one of its members has none; rename it"]
-        if reasons or all(name[-1] == PRESENT for name, _ in found):
+        if reasons or all(tells_present(name) for name, _ in found):
             reasons = reasons or ["is a struct without members"]
             leaves.lost[field.name] = reasons[0]
         for name, leaf in () if reasons else found:
@@ -133,7 +133,7 @@ def _leave_whole_records_out(
         if not leaf.kind.has_missing and name not in lacking
         for end in range(1, len(name))
     }
-    for name in [name for name in found if name[-1] == PRESENT and name not in with_mask]:
+    for name in [name for name in found if tells_present(name) and name not in with_mask]:
         if name[:-1] in whole:
             del found[name]
 

@@ -27,7 +27,7 @@ from dataview.formats.tables.arrow_values import (
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.plan.node import Node
-from dataview.plan.present import PRESENT
+from dataview.plan.present import tells_present
 from dataview.sources import Opening
 
 MOST_COLUMNS = 1 << 17
@@ -112,7 +112,7 @@ class ArrowTable(Table):
 
     def named(self, *names: Name) -> contextlib.AbstractContextManager[object]:
         """Return what names columns and the file in errors of Arrow."""
-        own = dict.fromkeys(name[:-1] if name[-1] == PRESENT else name for name in names)
+        own = dict.fromkeys(name[:-1] if tells_present(name) else name for name in names)
         told = ", ".join(repr(".".join(name)) for name in own)
         return named_in_errors(f"column {told} of {self.path}")
 

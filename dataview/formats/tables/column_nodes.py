@@ -14,12 +14,22 @@ from dataview.formats.tables.late_values import LateValues
 from dataview.formats.tables.lists import LateLayout, Lists
 from dataview.index import LINE, Affine, Constant, Index, axes_of, gather, is_identity, positions
 from dataview.plan.build import record, stored
-from dataview.plan.fields import Fields, Unread, check_name, read_only_meta
-from dataview.plan.gaps import MASK, MASK_OF_LISTS, own_columns, put_mask
+from dataview.plan.fields import (
+    Fields,
+    Unread,
+    check_name,
+    read_only_meta,
+)
+from dataview.plan.gaps import (
+    MASK,
+    MASK_OF_LISTS,
+    own_columns,
+    put_mask,
+)
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import PRESENT
+from dataview.plan.present import PRESENT, tells_present
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source
@@ -269,7 +279,7 @@ class ColumnSource(Source):
 
     def describe(self) -> str:
         """Say which column it is."""
-        name = self.name[:-1] if self.name[-1] == PRESENT else self.name
+        name = self.name[:-1] if tells_present(self.name) else self.name
         return f"column {'.'.join(name)!r} of {self.table.title}"
 
     def in_file(self) -> tuple[str, tuple[str, ...]]:
@@ -392,7 +402,7 @@ def table_node(
     of lists it stands for values, and the mask tells which lists are missing.  `metas` are
     metadata of columns, and `lost` says of some why they cannot be viewed.
     """
-    columns = {name: kind for name, kind in kinds.items() if name[-1] != PRESENT}
+    columns = {name: kind for name, kind in kinds.items() if not tells_present(name)}
     table.fills = fills_of(fill, columns, table.title)
     table.names = tuple(columns)
     filled = {name for name in table.fills if not columns[name].depth}
@@ -404,7 +414,7 @@ def table_node(
     masks: dict[Name, Node] = {}
     are_filled = fill is not None and not isinstance(fill, Mapping)  # all that may be missing
     for name in kinds:
-        if name[-1] == PRESENT and not are_filled:
+        if tells_present(name) and not are_filled:
             masks[name[:-1]] = stored(ColumnSource(table, name, _IS_THERE))
         elif name in columns and columns[name].has_missing:
             own = _in_rows(columns[name])

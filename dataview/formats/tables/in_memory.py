@@ -31,7 +31,7 @@ from dataview.plan.build import field, stored
 from dataview.plan.gaps import with_mask
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.plan.present import PRESENT
+from dataview.plan.present import PRESENT, tells_present
 from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
 
@@ -53,7 +53,7 @@ def node_of_table(table: Any) -> Node:
         leaves = {own: leaf for own, leaf in found.found.items() if own[0] == name}
         labels = _noted(leaves)
         for own, part in _columns(column, name, labels).items():
-            if own[-1] == PRESENT:
+            if tells_present(own):
                 if own in leaves and not np.asarray(part.values).all():
                     masks[own[:-1]] = stored(ArraySource(np.asarray(part.values)), False)
                 continue

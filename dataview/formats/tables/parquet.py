@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.plan.present import PRESENT
+from dataview.plan.present import tells_present
 from dataview.sources import open_handle, open_regular
 
 LONGEST_CODE = 4
@@ -70,7 +70,7 @@ class ParquetTable(ArrowTable):
         self.leaves, self.lost, self.places = leaves_of(
             fields, self._may_miss, self._lacks_elements, fields.metadata
         )
-        if sum(name[-1] != PRESENT for name in self.places) != self.metadata.num_columns:
+        if sum(not tells_present(name) for name in self.places) != self.metadata.num_columns:
             raise ValueError("its columns do not fit their description")
         self.meta = text_meta(fields.metadata)
         texts = [
@@ -85,7 +85,7 @@ class ParquetTable(ArrowTable):
 
     def _may_miss(self, name: Name, place: int) -> bool:
         """Whether a column may lack values, by what is noted of each group of rows."""
-        if place >= self.metadata.num_columns or name[-1] == PRESENT:  # whose members tell
+        if place >= self.metadata.num_columns or tells_present(name):  # whose members tell
             return True
         for group in self.groups:
             found = group.column(place).statistics

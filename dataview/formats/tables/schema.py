@@ -15,7 +15,7 @@ from dataview.errors import hint, shortened
 from dataview.formats.tables.arrow import DECIMAL
 from dataview.formats.tables.arrow_objects import holding, told_decimal
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
-from dataview.plan.present import PRESENT
+from dataview.plan.present import PRESENT, tells_present
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""
@@ -94,7 +94,7 @@ def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
         kind = kinds.get(name)
         if kind is not None:
             found = _both(name, found, first, kind, table, schema)
-        elif name[-1] == PRESENT:
+        elif tells_present(name):
             continue  # all records are there, or none are
         elif schema == "union":
             found = found._replace(has_missing=True)
@@ -117,7 +117,7 @@ def _lacking(one: Part, other: Part) -> ValueError:
 
 
 def _listed(names: Sequence[Name]) -> str:
-    return shortened(", ".join(repr(".".join(name)) for name in names if name[-1] != PRESENT))
+    return shortened(", ".join(repr(".".join(name)) for name in names if not tells_present(name)))
 
 
 def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema: str) -> Kind:
@@ -260,7 +260,7 @@ class Tables(Table):
 
 def _has_record(kinds: Mapping[Name, Kind], name: Name) -> bool:
     """Whether a name tells which records of a table are there, which has the records."""
-    return name[-1] == PRESENT and any(own[: len(name) - 1] == name[:-1] for own in kinds)
+    return tells_present(name) and any(own[: len(name) - 1] == name[:-1] for own in kinds)
 
 
 def _is_empty(kind: Kind) -> bool:
