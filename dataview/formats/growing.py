@@ -12,7 +12,7 @@ import numpy as np
 
 from dataview.errors import ReadOnlyError, unknown_field
 from dataview.formats.field_tree import Leaf
-from dataview.formats.writers.passes import Key, Passes, without_streams
+from dataview.formats.writers.reading import Key, Reading, without_streams
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
@@ -92,7 +92,7 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
         for number in sorted(set(owners)):
             with held_interrupt():
                 growths[number] = targets[number][0].source.growing(count)
-        Passes(leaves).read(put)
+        Reading(leaves).read(put)
         for number in seen:
             if seen[number].digest() != seen[owners[number]].digest():
                 names = f"{targets[owners[number]][2]!r} and {targets[number][2]!r}"

@@ -18,7 +18,7 @@ from dataview.formats.field_tree import Described, Leaf, described
 from dataview.formats.handles import claimed, is_claimed
 from dataview.formats.tables import ColumnSource
 from dataview.formats.writers.arrays import Job, Writer
-from dataview.formats.writers.passes import Passes, chunk_of, without_streams
+from dataview.formats.writers.reading import Reading, chunk_of, without_streams
 from dataview.index import is_integer
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
@@ -63,9 +63,9 @@ def save(
     try:
         recover(target, format)  # a journal may be of other files, too
         with replacing(target):
-            passes = Passes(leaves, progress)
-            with passes.task:
-                writer.write(target, Job(leaves, tree, passes, *options, meta=meta))
+            reading = Reading(leaves, progress)
+            with reading.task:
+                writer.write(target, Job(leaves, tree, reading, *options, meta=meta))
     finally:
         if claim is not None:
             claim.release()
@@ -130,7 +130,7 @@ def created(
     _check_chunks(place, options.get("chunks"), leaves)
     if writer.is_array:
         _tell_what_stays(node, writer)
-    filled = Passes([leaf for leaf in leaves if leaf.lays_out], False)
+    filled = Reading([leaf for leaf in leaves if leaf.lays_out], False)
     own = "refuse" if lock is None and is_claimed(place) else lock
     claim = claimed(place, "w", own, durable)
     try:

@@ -31,7 +31,7 @@ from dataview.formats.field_tree import (
     plain_attributes,
 )
 from dataview.formats.meta_text import as_text
-from dataview.formats.writers.passes import Key, Passes, chunk_of
+from dataview.formats.writers.reading import Key, Reading, chunk_of
 from dataview.index.interrupts import held_interrupt
 from dataview.plan.build import keyed
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -51,12 +51,12 @@ from dataview.sources import (
 class Job:
     """What is written: arrays, the description of their tree, and how the user wants it.
 
-    Arrays that `passes` does not read are left as zeros, which take no time and little room.
+    Arrays that `reading` does not read are left as zeros, which take no time and little room.
     """
 
     leaves: Sequence[Leaf]
     description: dict[str, Any]
-    passes: Passes
+    reading: Reading
     compression: str | None = None
     chunks: Any = None
     rows_per_part: int | None = None
@@ -109,7 +109,7 @@ def _write_npy(path: str, job: Job) -> None:
     header, end = _header(leaf)
     with new_file(path) as file:
         file.write(header)
-        job.passes.read(lambda leaf, key, block: file.write(raw_bytes(block)))
+        job.reading.read(lambda leaf, key, block: file.write(raw_bytes(block)))
         file.truncate(end)
 
 
@@ -125,14 +125,14 @@ def _write_npz(path: str, job: Job) -> None:
     kind = zipfile.ZIP_DEFLATED if job.compression == "gzip" else zipfile.ZIP_STORED
     with new_file(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
         archive.writestr(f"{NAME}.json", job.text)
-        for group in job.passes.groups:
+        for group in job.reading.groups:
             with tempfile.TemporaryDirectory() as spare:
                 kept = _kept_apart(job, group, spare) if len(group) > 1 else None
                 for leaf in group:
                     with archive.open(f"{leaf.at}.npy", "w", force_zip64=True) as member:
                         member.write(_header(leaf)[0])
                         if kept is None:
-                            job.passes.read_group(
+                            job.reading.read_group(
                                 group, lambda leaf, key, block: member.write(raw_bytes(block))
                             )
                             continue
@@ -151,7 +151,7 @@ def _kept_apart(job: Job, group: Sequence[Leaf], folder: str) -> dict[str, str]:
     for place in places.values():
         with open(place, "wb"):
             pass
-    job.passes.read_group(group, put)
+    job.reading.read_group(group, put)
     return places
 
 
@@ -171,7 +171,7 @@ def _write_folder(path: str, job: Job) -> None:
                 with open(os.path.join(folder, *f"{at}.npy".split("/")), "ab") as file:
                     file.write(raw_bytes(part))
 
-        job.passes.read(put)
+        job.reading.read(put)
         for place, end in ends.items():
             _finish(place, end)
         with open(os.path.join(folder, f"{NAME}.json"), "wb") as file:
@@ -311,7 +311,7 @@ def _fill_hdf5(made: Mapping[str, Any], job: Job, check: Callable[[], None]) -> 
         made[leaf.at][key] = block if noted.metadata is None else block.astype(noted)
         check()
 
-    job.passes.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
+    job.reading.read(put, lambda leaf: (made[leaf.at].chunks or (1,))[0])
 
 
 def _lacking(mask: Node, key: Key, block: np.ndarray) -> np.ndarray | None:
@@ -365,7 +365,7 @@ def _write_zarr(path: str, job: Job) -> None:
             made[leaf.at][key or ...] = block
 
         with ended_on_error():
-            job.passes.read(put, lambda leaf: (*made[leaf.at].chunks, 1)[0])
+            job.reading.read(put, lambda leaf: (*made[leaf.at].chunks, 1)[0])
 
 
 def _begin_zarr(group: Any, job: Job, version: int) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Columns:
         with making_together(nodes):
             for start in forgetting(range(0, max(1, self.count), step)):
                 stop = min(self.count, start + step)
-                self.job.passes.begin(self.leaves.values())
+                self.job.reading.begin(self.leaves.values())
                 self.first, self.held = start, self._made(start, stop)
                 yield start, stop
 
@@ -94,7 +94,7 @@ class Columns:
         for first in forgetting(range(start, max(stop, start + 1), step)):
             key = (slice(first, min(stop, first + step)),)
             for leaf in leaves:
-                found[leaf.at].append(self.job.passes.block(leaf, key))
+                found[leaf.at].append(self.job.reading.block(leaf, key))
         return {
             leaf.at: np.concatenate(found[leaf.at], dtype=known_dtype(leaf.node)) for leaf in leaves
         }
@@ -154,7 +154,7 @@ class Columns:
         if at in self.held:
             return self.held[at][start - self.first : stop - self.first]
         leaf = self.leaves[at]
-        return self.job.passes.block(leaf, (slice(start, stop),) if known_shape(leaf.node) else ())
+        return self.job.reading.block(leaf, (slice(start, stop),) if known_shape(leaf.node) else ())
 
 
 def _check_table(tree: Mapping[str, Any]) -> None:

@@ -59,7 +59,7 @@ def _write_csv(path: str, job: Job) -> None:
         file.write(sep.join(header_cells([leaf.name for leaf, _ in columns])) + "\n")
         with making_together(nodes):
             for start in forgetting(range(0, count, STEP)):
-                job.passes.begin(job.leaves)
+                job.reading.begin(job.leaves)
                 rows = (slice(start, min(count, start + STEP)),)
                 cells = [
                     _cells(job, leaf, mask, rows, len(columns) == 1, labels.get(leaf.at))
@@ -132,13 +132,13 @@ def _cells(
     names: list[str] | None,
 ) -> Sequence[str]:
     """Return the cells of some rows; an empty line would be no row, so a lone column has NA."""
-    block = job.passes.block(leaf, rows)
+    block = job.reading.block(leaf, rows)
     if names is None:
         texts = TEXTS[block.dtype.kind](block, leaf)
     else:
         texts = [names[code] for code in checked_codes(block, len(names) - 1).tolist()]
     if mask is not None:
-        present = job.passes.block(mask, rows).tolist()
+        present = job.reading.block(mask, rows).tolist()
         texts = [text if there else "" for text, there in zip(texts, present, strict=True)]
     return [text or "NA" for text in texts] if is_alone else texts
 

@@ -87,8 +87,8 @@ def _side_by_side(node: Node) -> Node:
     return found
 
 
-class Passes:
-    """The passes in which arrays are read; those that one function makes are read in one."""
+class Reading:
+    """How arrays are read to be saved; those that one function makes are read in one pass."""
 
     def __init__(self, leaves: Sequence[Leaf], progress: Any = None) -> None:
         self.groups = list(_groups(leaves))
