@@ -63,7 +63,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node, check_comparable
-from dataview.plan.operations import CRASHING, comparable
+from dataview.plan.operations import CRASHING, as_compared
 from dataview.plan.photographs import take_tables
 from dataview.plan.places import operand_index
 from dataview.plan.symbols import Deferred, check_bound
@@ -247,7 +247,7 @@ def _comparison(
             sides.append(arg)
     if CRASHING:
         dtypes = [getattr(side, "dtype", None) for side in reversed(sides)]
-        sides = list(map(comparable, sides, dtypes))
+        sides = list(map(as_compared, sides, dtypes))
     compare = operator.ne if node.negated else operator.eq
     return _broadcast(np.asarray(compare(*sides)), node, index)
 

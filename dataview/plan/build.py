@@ -42,7 +42,7 @@ from dataview.plan.kinds import (
     shape_of,
 )
 from dataview.plan.node import Argument, DType, Label, LateFields, Node, Shape
-from dataview.plan.operations import CRASHING, Ufunc, comparable
+from dataview.plan.operations import CRASHING, Ufunc, as_compared
 from dataview.plan.photographs import Late
 from dataview.plan.symbols import Deferred, deferred, deferring, is_open, without_masks
 from dataview.plan.walk import rebuilt
@@ -296,7 +296,7 @@ def elementwise(ufunc: Ufunc, args: tuple[Argument, ...], build: Any = None) -> 
         shape = own
     dtypes = _dtypes_or_error(ufunc, args, operands)
     if CRASHING and ufunc in CRASHING:
-        args = tuple(map(comparable, args, reversed(operands)))
+        args = tuple(map(as_compared, args, reversed(operands)))
     if not alike or shape is None:
         shape = _broadcast(ufunc, [known_shape(arg) for arg in args if isinstance(arg, Node)])
     if len(dtypes) == 1:

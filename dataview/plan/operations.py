@@ -468,10 +468,10 @@ if np.lib.NumpyVersion(np.__version__) < "2.2.2":
     )
 
 
-def comparable(value: Any, dtype: Any) -> Any:
+def as_compared(value: Any, dtype: Any) -> Any:
     """Return a value to compare data of a dtype with: an infinity for an integer beyond it.
 
-    >>> comparable(255, np.dtype("u1")), comparable(256, np.dtype("u1"))
+    >>> as_compared(255, np.dtype("u1")), as_compared(256, np.dtype("u1"))
     (255, inf)
     """
     if type(value) is not int or getattr(dtype, "kind", "") not in ("i", "u"):

@@ -31,7 +31,7 @@ from dataview.plan.present import NO_LABEL, holds_codes, present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, coder, in_order, labelled, without_gaps
-from dataview.tables.labels import BLOCK, check_comparable, in_labels
+from dataview.tables.labels import BLOCK, check_same_family, in_labels
 from dataview.tables.unique import counted
 
 _POLICIES = ("error", "mask")
@@ -48,7 +48,7 @@ def joined(node: Node, other: Node, on: str | tuple[str, str] | None, missing: s
     for side in (node, other):
         check_ends(side, "_join")
     left, right = _key(node, ours), _key(other, theirs)
-    check_comparable(left, right, f"the keys {ours!r} and {theirs!r} of _join")
+    check_same_family(left, right, f"the keys {ours!r} and {theirs!r} of _join")
     left, right = in_labels(left), in_labels(right)
     there = {"left": present_in(field(node, ours)), "right": present_in(field(other, theirs))}
     sides = {"left": left, "right": right}

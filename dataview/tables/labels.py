@@ -50,7 +50,7 @@ def coded(node: Node, labels: Node | None, own: Labels | None = None) -> tuple[N
     """
     check_no_record(node, "_codes")
     if labels is not None:
-        check_comparable(node, labels, "labels= of _codes")
+        check_same_family(node, labels, "labels= of _codes")
     node = node if own is None else decoded(node, own)
     check_ends(node, "_codes")
     if not known_shape(node):
@@ -251,7 +251,7 @@ def labels_of(node: Node) -> Labels | None:
     return Labels(node.meta[LABELS]) if holds_codes(node) else None
 
 
-def check_comparable(node: Node, other: Node, what: str) -> None:
+def check_same_family(node: Node, other: Node, what: str) -> None:
     """Raise if no label of a node can be one of another, as no text is equal to a number."""
     if other.shape == (0,) or node.dtype is None or other.dtype is None:
         return

@@ -56,7 +56,7 @@ def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
     """
     rows = len(columns[0])
     codes, count = np.zeros(rows, np.intp), 1
-    for values in [part for column in columns for part in _comparable(column)]:
+    for values in [part for column in columns for part in _compared_columns(column)]:
         found, own = _code_of_each(values)
         if own == rows:
             return np.arange(rows)
@@ -69,10 +69,10 @@ def first_of_each(columns: Sequence[np.ndarray]) -> np.ndarray:
     return np.sort(first[first < rows])
 
 
-def _comparable(values: np.ndarray) -> list[np.ndarray]:
+def _compared_columns(values: np.ndarray) -> list[np.ndarray]:
     """Return columns whose rows are compared as wholes, such that NaN is equal to NaN."""
     if values.dtype.names:
-        return [part for name in values.dtype.names for part in _comparable(values[name])]
+        return [part for name in values.dtype.names for part in _compared_columns(values[name])]
     if values.ndim == 1 or values.dtype.hasobject or is_present(values).all():
         return [values]
     return list(values.reshape(len(values), size_of(values.shape[1:])).T)
