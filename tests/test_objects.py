@@ -617,7 +617,10 @@ def test_datasets_of_classes(name, as_frame):
     bunch = getattr(datasets, f"load_{name}")(as_frame=as_frame)
     d = dv.View(bunch)
     assert len(d) == len(bunch.target) and set(d._fields()) <= {"data", "target", "images"}
-    assert d.target._labels()().tolist() == list(bunch.target_names)
+    names = d.target._labels()()
+    assert names.tolist() == list(bunch.target_names)
+    named = [str(bunch.target_names[number]) for number in bunch.target]
+    assert names[d.target()].astype(str).tolist() == named
     assert_same(np.asarray(d.target), np.asarray(bunch.target))
     if as_frame:
         assert d.data._fields() == tuple(bunch.data.columns)
