@@ -6,7 +6,7 @@ import struct
 from typing import IO
 
 SEARCHED = 1 << 20
-"""So many bytes at the beginning of a file are searched: more would take longer than to open it."""
+"""So many bytes at the beginning of a file are searched for heaps: more would take long."""
 
 _SIGNATURE = b"GCOL\1\0\0\0"
 _HEAD = struct.Struct("<8sQ")  # and the bytes of the heap
