@@ -373,7 +373,9 @@ def test_objects_that_are_no_texts_are_told_with_their_field(value, tmp_path):
     assert dv.open(tmp_path / "a.h5")() == [1] and os.listdir(tmp_path) == ["a.h5"]
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1, 2}, np.float32(1), {"a": [object()]}, {1: "a"}])
+@pytest.mark.parametrize(
+    "value", [(1, 2), {1, 2}, np.complex64(1), np.arange(2), {"a": [object()]}, {1: "a"}]
+)
 def test_metadata_that_is_no_text_names_field_and_key(saved, value, tmp_path):
     with pytest.raises(TypeError, match=r"metadata 'odd' of field 'x'.*convert it"):
         saved(dv.View(x=X, _meta={"x": {"odd": value}}))
@@ -398,6 +400,26 @@ def test_metadata_come_back_as_they_are(value, suffix, tmp_path):
     found = dv.open(tmp_path / f"a.{suffix}").x._meta["odd"]
     assert found == value and type(found) is type(value)
     assert getattr(found, "tzinfo", None) == getattr(value, "tzinfo", None)
+
+
+SCALARS = [
+    np.float64(1.5), np.float32(0.1), np.float16(2), np.int64(-3), np.uint8(7), np.True_,
+    np.str_("é"), [np.int32(1), np.float64(2.5)], {"a": {"b": [np.int8(4)]}}, np.float64(np.inf),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=repr)
+@pytest.mark.parametrize("suffix", ["npz", "h5", "zarr", "parquet", "feather"])
+def test_scalars_of_numpy_in_metadata_come_back_as_those_of_python(value, suffix, tmp_path):
+    meta = {"x": {"odd": value}, "": {"whole": value}}
+    dv.View(x=X[:, 0], _meta=meta)._save(tmp_path / f"a.{suffix}")
+    found = dv.open(tmp_path / f"a.{suffix}")
+    for one in (found.x._meta["odd"], found._meta["whole"]):
+        kinds = [type(part) for part in (one if isinstance(one, list) else [one])]
+        assert one == value and not any(issubclass(kind, np.generic) for kind in kinds)
+    if suffix == "h5" and value is SCALARS[0]:
+        with h5py.File(tmp_path / "a.h5") as file:  # other libraries see it, too
+            assert file["x"].attrs["odd"] == value
 
 
 @pytest.mark.clients

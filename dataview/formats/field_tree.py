@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.meta_text import has_text
+from dataview.formats.meta_text import has_text, of_python
 from dataview.plan import gaps
 from dataview.plan.build import stored
 from dataview.plan.fields import (
@@ -253,12 +253,13 @@ class _Describer:
         }
         if found:
             entry["fields"] = {one: found[one] for one in own}
+        meta = {key: of_python(value) for key, value in meta.items()}
         for key, value in meta.items():
             where = f"field {name!r}" if name else "the view"
             _check_meta(value, f"metadata {key!r} of {where}")
         if node is not None and meta:
             self.meta[entry.get("at", inside)] = meta
-        return entry | ({"meta": dict(meta)} if meta else {})
+        return entry | ({"meta": meta} if meta else {})
 
     def field(self, field: Field, inside: str, name: str, own: str, depth: int) -> dict[str, Any]:
         """Return the entry of a field."""

@@ -43,6 +43,22 @@ def has_text(value: Any) -> bool:
 _OF_JSON = (str, int, bool, float)
 
 
+def of_python(value: Any) -> Any:
+    """Return metadata with numbers, truth values and texts of Python for those of NumPy.
+
+    >>> of_python({"mean": np.float32(0.5), "names": [np.str_("a")], "all": np.True_})
+    {'mean': 0.5, 'names': ['a'], 'all': True}
+    """
+    if isinstance(value, np.generic):
+        found = value.item() if value.dtype.kind in "biufU" else value
+        return found if type(found) in _OF_JSON else value  # there is no long double in Python
+    if type(value) is list:
+        return [*map(of_python, value)]
+    if type(value) is dict:
+        return {key: of_python(part) for key, part in value.items()}
+    return value
+
+
 class _Kind(NamedTuple):
     """How values of a class are written, and read again."""
 
