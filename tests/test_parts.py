@@ -1536,6 +1536,15 @@ def test_a_mark_of_utf_8_is_no_text_of_a_growing_file(tmp_path):
     assert [str(line()) for line in dv.open(path, follow=0)] == ["one"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("text", ["", "a", "\n"])
+def test_a_growing_file_may_have_a_mark_alone(text, encoding, tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(text.encode(encoding))
+    wanted = text.splitlines()
+    assert [str(line()) for line in dv.open(path, follow=0, encoding=encoding)] == wanted
+
+
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [

@@ -86,8 +86,11 @@ def _lines(opening: Opening, seconds: float, encoding: str, errors: str) -> Iter
             for line in whole:
                 number += 1
                 yield _decoded(line, path, number, found, errors)
+        if found is None:  # all that there is may be a mark
+            found, start = begun(rest, encoding)
+            rest = rest[start:]
         if rest:
-            yield _decoded(rest, path, number + 1, found or encoding, errors)
+            yield _decoded(rest, path, number + 1, found, errors)
 
 
 def _may_be_mark(start: bytes) -> bool:
