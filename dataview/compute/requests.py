@@ -53,13 +53,7 @@ from dataview.index import (
 )
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
-from dataview.plan.build import (
-    elementwise,
-    field,
-    found_of,
-    select,
-    stored,
-)
+from dataview.plan.build import elementwise, field, found_of, select, stored
 from dataview.plan.gaps import with_mask
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
@@ -74,13 +68,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
-from dataview.plan.photographs import (
-    Late,
-    Photograph,
-    photographs_in,
-    prepare,
-    take_tables,
-)
+from dataview.plan.photographs import Late, Photograph, photographs_in, prepare, take_tables
 from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far

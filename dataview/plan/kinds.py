@@ -470,10 +470,8 @@ class Reduction(Node):
         lead = np.shape(options["q"]) if "q" in options else ()  # several quantiles come first
         shape = lead + own
         super().__init__(shape, dtype)
-        self.kind = kind
-        self.node = node
-        self.axes = axes
-        self.keepdims = keepdims
+        self.kind, self.node = kind, node
+        self.axes, self.keepdims = axes, keepdims
         self.options = dict(options)
         self.taken: np.ndarray | None = None
         self.failed: Exception | None = None

@@ -193,11 +193,7 @@ class CsvTable(Table):
     most_joined = 1024
 
     def __init__(
-        self,
-        parser: Parser,
-        asked: Asked,
-        found: csv_index.Found,
-        kept: KeptColumns | None = None,
+        self, parser: Parser, asked: Asked, found: csv_index.Found, kept: KeptColumns | None = None
     ) -> None:
         super().__init__(parser.file.name, found.groups.starts)
         self.parser, self.asked, self.found, self.kept = parser, asked, found, kept
