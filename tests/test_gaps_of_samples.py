@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dataview as dv
@@ -459,3 +460,60 @@ def test_lists_of_a_function_are_no_values_where_these_are_missing(keep):
         for found, given in zip(pa.table(rows).column("g").to_pylist(), lists, strict=True):
             # Of lists of one length, which make an array, all is missing where a value is.
             assert found == given or (found is None and None in given)
+
+
+# --- lists of one length ----------------------------------------------------------------------
+
+OF_LISTS = {
+    "integers": pa.array([[1, None], [2, 3], [None, None], [4, 5]]),
+    "truth values": pa.array([[True, None], [False, True], [None, None], [True, True]]),
+    "floats": pa.array([[1.0, None], [2.0, 3.0], [None, None], [4.0, 5.0]]),
+}
+OF_ROWS = {
+    "stacked": lambda d: dv.View([d[number] for number in range(len(d))]),
+    "joined": lambda d: dv.concat(dv.View([d[0], d[1]]), dv.View([d[2], d[3]])),
+    "mapped": lambda d: d._map(lambda row: row)._probe(),
+    "made by number": lambda d: dv.View(lambda number: d[number], _length=len(d))._probe(),
+    "in a batch": lambda d: next(dv.View([*d])._loader(4)),
+}
+THEN = {
+    "as they are": lambda v: v,
+    "frozen": lambda v: v._freeze(),
+    "some": lambda v: v[[0, 1, 2, 3]],
+    "frozen, some": lambda v: v._freeze()[::1],
+}
+
+
+@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("way", OF_ROWS)
+@pytest.mark.parametrize("kind", OF_LISTS)
+def test_rows_of_lists_of_one_length_lack_what_the_lists_do(kind, way, then):
+    column = OF_LISTS[kind]
+    v = THEN[then](OF_ROWS[way](dv.View(pa.table({"a": column}))))
+    rows = column.to_pylist()
+    assert v.a._shape() == (4, 2)
+    assert v.a._sum()() == sum(value for row in rows for value in row if value is not None)
+    sums = [sum(value for value in row if value is not None) for row in rows]
+    np.testing.assert_array_equal(v.a._sum(axis=1)(), sums)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz", "h5"])
+@pytest.mark.parametrize("way", OF_ROWS)
+@pytest.mark.parametrize("kind", OF_LISTS)
+def test_rows_of_lists_of_one_length_are_saved_with_what_they_lack(kind, way, suffix, tmp_path):
+    column = OF_LISTS[kind]
+    OF_ROWS[way](dv.View(pa.table({"a": column})))._save(tmp_path / f"a.{suffix}")
+    found = dv.open(tmp_path / f"a.{suffix}").a
+    known = [value for row in column.to_pylist() for value in row if value is not None]
+    assert (found._sum()(), found._max()()) == (sum(known), max(known))
+    if suffix == "parquet":  # where all of a row is missing, the row is
+        rows = [None if row == [None, None] else row for row in column.to_pylist()]
+        assert pq.read_table(tmp_path / "a.parquet")["a"].to_pylist() == rows
+
+
+def test_a_mask_of_frozen_lists_has_the_shape_of_the_array():
+    column = OF_LISTS["integers"]
+    frozen = OF_ROWS["stacked"](dv.View(pa.table({"a": column})))._freeze()
+    there = [[value is not None for value in row] for row in column.to_pylist()]
+    np.testing.assert_array_equal(frozen.a_mask(), there)
+    assert frozen().dtype["a_mask"].shape == (2,)

@@ -11,8 +11,9 @@ from dataview.compute import copied_rows, evaluate, evaluate_all, rows_of
 from dataview.index import Rows, is_endless
 from dataview.plan.build import batch_of, field, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Field, Fields
-from dataview.plan.gaps import knowing, telling, with_mask
+from dataview.plan.gaps import telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored, members
+from dataview.plan.known_masks import knowing, knowing_masks
 from dataview.plan.node import Node
 from dataview.plan.present import least_present
 from dataview.plan.ragged import Ragged
@@ -39,7 +40,7 @@ def freeze(node: Node, writable: bool = False) -> Node:
         if columns and all(map(_is_plain, columns)):
             copies = _copies_of(columns, writable)
             fields = node.fields.with_nodes(lambda column: copies[id(column)])
-            return node.replaced(fields=knowing(fields))
+            return knowing_masks(node, fields)
         return _frozen(node, writable)
 
 
@@ -125,7 +126,7 @@ def _frozen(node: Node, writable: bool) -> Node:
 
     def frozen(part: Node, old: Node) -> Node:
         if isinstance(part, Record):
-            return part.replaced(fields=knowing(finer(part, cast(Record, old))))
+            return knowing_masks(part, finer(part, cast(Record, old)))
         copy = copies[id(old)]
         is_whole = isinstance(old, Ragged) or (copy.dtype is not None and copy.dtype.names)
         return copy if is_whole else copy.replaced(fields=part.fields)

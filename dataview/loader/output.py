@@ -14,8 +14,9 @@ from dataview.loader.reading import OWN
 from dataview.loader.untold import in_arrays, warn_of_field
 from dataview.plan.build import batch_of, field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.gaps import knowing, masks_in, with_mask
+from dataview.plan.gaps import masks_in, with_mask
 from dataview.plan.kinds import Record, Sampled, Stored, members
+from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import Stream
@@ -266,7 +267,7 @@ def _parts_of(batch: Any, like: Node | None) -> Node:
         _put_masks(named, masks_in(like.fields))
     found: Node = record(named, like.rank if isinstance(like, Record) else 1)
     if not known:  # then only what was read tells which fields are masks
-        found = found.replaced(fields=knowing(found.fields))
+        found = knowing_masks(found)
     found.meta = like.meta if like is not None else found.meta
     return found
 

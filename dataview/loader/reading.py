@@ -19,12 +19,12 @@ from dataview.plan.build import record, stored
 from dataview.plan.fields import NO_META, Attached
 from dataview.plan.gaps import (
     MASK_OF,
-    knowing,
     lacking_at,
     telling,
     with_mask,
 )
 from dataview.plan.kinds import Driven, Record, Sampled, members
+from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
 from dataview.plan.present import least_present, present_in
 from dataview.plan.ragged import Ragged
@@ -138,7 +138,7 @@ def sample_node(value: Any, parts: Mapping[str, Node] = NO_NODES) -> Node:
         named = {n: sample_node(v, _inside(inside, n)) for n, v in value.items() if n != OWN}
         whole = record(named, 0)
         meta = parts[OWN].meta if OWN in parts else NO_META
-        return whole.replaced(fields=knowing(whole.fields), meta=meta)
+        return knowing_masks(whole).replaced(meta=meta)
     if isinstance(value, Node):
         return value
     if isinstance(value, (np.ndarray, np.generic)):

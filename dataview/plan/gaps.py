@@ -131,13 +131,25 @@ def telling(node: Node) -> Node:
     }
     fields, masks = node.fields, masks_in(node.fields) if columns else {}
     for name, column in columns.items():
-        if name in masks or name in masks.values():
+        if name in masks.values():
             continue
         rank = node.rank if isinstance(node, Record) else 1
-        if (present := least_present(column.node, min(rank, 1))) is not None:
+        present = least_present(column.node, min(rank, 1))
+        told = fields.named[masks[name]] if name in masks else None
+        if present is not None and (told is None or is_coarser(told, present)):
             mask = column.of(noted(present, name))
-            fields = fields.with_field(free_name(f"{name}{MASK}", fields), mask)
+            fields = fields.with_field(masks.get(name) or free_name(f"{name}{MASK}", fields), mask)
     return node if fields is node.fields else with_fields(node, fields)
+
+
+def is_coarser(told: Any, present: Node | None) -> bool:
+    """Whether a mask has a truth value for each list, and another one of its column for each value.
+
+    So have lists of one length that were taken one by one: their rows make an array.
+    """
+    shape = told.node.shape if isinstance(told, Attached) else None
+    own = None if present is None else present.shape
+    return bool(shape) and own is not None and len(shape or ()) < len(own)
 
 
 def lacks_rows(node: Node) -> bool:
@@ -234,20 +246,6 @@ def tell_masks(named: Mapping[str, Attached], masks: Mapping[str, str]) -> None:
     """Tell streams of fields their masks, which are streams as well."""
     for name, mask in masks.items():
         told(named[name].node, named[mask].node)
-
-
-def knowing(fields: Fields) -> Fields:
-    """Return fields such that each column knows the mask that metadata say it has."""
-    for name, mask in masks_in(fields).items():
-        column, told = fields.named[name], fields.named[mask]
-        if not isinstance(column, Attached) or not isinstance(told, Attached):
-            continue
-        known = knowing_rows(column.node, told.node)
-        is_finer = known.has_gaps and not told.node.shape  # it knows which of its values lack
-        if tells(told.node, known) and not is_finer:
-            known = with_mask(known, told.node)
-        fields = fields.with_field(name, column.of(known))
-    return fields
 
 
 def tells(mask: Node, column: Node) -> bool:

@@ -23,9 +23,10 @@ from dataview.plan.build import (
     record,
     with_fields,
 )
-from dataview.plan.gaps import knowing, with_mask
+from dataview.plan.gaps import with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
+from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
 from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
@@ -98,7 +99,7 @@ def with_lengths(node: Node) -> Node:
     found = members(cast(Record, _collected(whole, _like(whole))))
     parts = {n: found[n].node if n in made else part for n, part in parts.items()}
     rows = record(parts, node.rank)
-    return rows.replaced(fields=knowing(rows.fields), meta=node.meta)
+    return knowing_masks(rows).replaced(meta=node.meta)
 
 
 def are_lengths_told(node: Node) -> bool:
@@ -229,7 +230,7 @@ def _node(sample: Node, path: Path, columns: Mapping[Path, _Column | _RaggedColu
             name: _node(field(sample, name), (*path, name), columns) for name in members(sample)
         }
         whole = record(parts, 1)
-        return whole.replaced(fields=knowing(whole.fields), meta=sample.meta)
+        return knowing_masks(whole).replaced(meta=sample.meta)
     rows = columns[path].node().replaced(meta=sample.meta)
     if (*path, PRESENT) in columns:
         rows = with_mask(rows, columns[*path, PRESENT].node())

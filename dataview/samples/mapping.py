@@ -15,7 +15,6 @@ from dataview.plan.fields import Attached, Fields, check_declared, read_only_met
 from dataview.plan.gaps import (
     MASK_OF,
     is_of_rows,
-    knowing,
     masks_among,
     noted,
     telling,
@@ -31,6 +30,7 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
 )
+from dataview.plan.known_masks import knowing_masks
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import may_be_missing
@@ -322,7 +322,7 @@ class _MappedSamples(DerivedSamples):
                 for n in names
             }
             made = record(parts, 0 if self.step.batch is None else 1)
-            return made.replaced(fields=knowing(made.fields), meta=node.meta)
+            return knowing_masks(made).replaced(meta=node.meta)
         if isinstance(node, Ragged):
             return copied_rows(node)
         found = self.step.value(result, path, spec._replace(has_gaps=True), numbers)

@@ -24,7 +24,11 @@ from dataview.index import (
 from dataview.index.keys import key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
-from dataview.plan.gaps import knowing, masked_alike, masks_in, with_mask
+from dataview.plan.gaps import (
+    masked_alike,
+    masks_in,
+    with_mask,
+)
 from dataview.plan.guards import endless, is_whole, no_key
 from dataview.plan.kinds import (
     Extents,
@@ -37,6 +41,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
+from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
@@ -409,7 +414,7 @@ def _made_source(
             for name in sample.fields
         }
         found = record(named, 1)
-        return found.replaced(fields=knowing(found.fields), meta=sample.meta)
+        return knowing_masks(found).replaced(meta=sample.meta)
     if isinstance(sample, AnyLength):
         return RaggedSamples(node, path, sample)
     whole = _source_of_member(node, sample, read, size, path).replaced(meta=sample.meta)
@@ -510,7 +515,7 @@ def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
             for name in first.fields
         }
         found = record(parts, first.rank + 1)
-        return found.replaced(fields=knowing(found.fields), meta=first.meta)
+        return knowing_masks(found).replaced(meta=first.meta)
     if isinstance(like, AnyLength):
         return rows_of(samples, like, "row").replaced(meta=first.meta)
     rows: Node = stored(ArraySource(stack([evaluate(sample) for sample in samples])))
