@@ -736,6 +736,12 @@ LISTS_WITH_GAPS = {
         [[[1, 2], [3, None]], None, [None, [4, 5]], None],
         pa.list_(pa.list_(pa.int16(), 2), 2),
     ),
+    "of floats": pa.array(
+        [[None, [1.5, 2.5]], None, [], [[3.5, 4.5], None]], pa.list_(pa.list_(pa.float64(), 2))
+    ),
+    "of ints": pa.array(
+        [[None, [1, None]], None, [], [[3, 4], None]], pa.list_(pa.list_(pa.int8(), 2))
+    ),
 }
 
 

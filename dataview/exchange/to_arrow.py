@@ -255,7 +255,9 @@ def _column(part: Any, pyarrow: Any) -> Any:
 
 def _lists(data: Ragged, part: Any) -> tuple[np.ndarray, Any]:
     """Return where ragged rows begin, and the values of all; what these stand for is as before."""
-    rows = data.nested()
+    rows = data.relaid()
+    if rows.layout.shapes is not None:  # else what lists hold beside them is of one length
+        rows = rows.nested()
     places, layout = rows.chosen()
     inner: Any
     present: Any
@@ -270,7 +272,7 @@ def _lists(data: Ragged, part: Any) -> tuple[np.ndarray, Any]:
     if isinstance(present, Node):
         present = rows.over(present).gathered(rows_of)[0]
     if present is not None:
-        inner = Gapped(inner, present)
+        inner = Gapped(inner, present, lists=True)  # as a table has them
     return layout.offsets, inner
 
 
