@@ -275,3 +275,41 @@ def test_tables_in_a_bucket_are_counted_once(store, parts):
     assert len(dv.open(url, **options)) == 600
     assert len(store.asked) <= 4
     assert dv.open(f"{url}/*.csv", **options).n()[-1] == 599
+
+
+@pytest.mark.parametrize("change", ["another", "shorter", "gone", "back"])
+def test_rows_of_an_object_that_is_replaced_meanwhile_are_of_one_version(change, store):
+    """The object is replaced while its rows are asked for, at any of the requests."""
+
+    def npy(array):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        return buffer.getvalue()
+
+    others = {"another": npy(X + 1), "shorter": npy(X[:50]), "back": npy(X)}
+    own, url = store.app, "s3://bucket/y.npy"
+    wanted = [5, 700, 1500, 2999]
+    for number in range(1, 7):
+        store.app = own
+        store.system.pipe("bucket/y.npy", npy(X))
+        d = dv.open(url, keep=False, storage_options=store.options)
+        store.asked.clear()
+
+        def app(environ, start, number=number):
+            if len(store.asked) == number:
+                store.app = own
+                if change == "gone":
+                    store.system.rm("bucket/y.npy")
+                else:
+                    store.system.pipe("bucket/y.npy", others[change])
+            return own(environ, start)
+
+        store.app = app
+        found, told = X[wanted], "y.npy"
+        try:
+            found = d[wanted]()
+        except (ValueError, FileNotFoundError) as error:
+            told = f"{error} {error.__notes__}"
+        np.testing.assert_array_equal(found, X[wanted])
+        assert "y.npy" in told
+    store.app = own
