@@ -166,6 +166,24 @@ def test_errors_of_processes():
         next(loader)
 
 
+def with_a_lock(sample):
+    if sample.y() == 1:
+        raise ValueError("one")
+    return {"y": sample.y(), "lock": np.array(threading.Lock(), object)}
+
+
+def without_locks(samples):
+    return {"y": np.array([int(sample["y"]) for sample in samples])}
+
+
+@pytest.mark.usefixtures("tidy")
+def test_samples_that_only_a_batch_of_can_be_sent_are_replaced():
+    options = {"workers": 1, "kind": "process", "on_error": "replace", "collate": without_locks}
+    with dataset(5)._loader(2, transform=with_a_lock, **options) as loader:
+        assert [batch.y().tolist() for batch in loader] == [[0, 2], [3, 4]]
+        assert [failure.row for failure in loader.errors] == [1]
+
+
 @pytest.mark.parametrize(("function", "how"), [(dying, "exit code 3"), (killed, "signal SIGKILL")])
 @pytest.mark.usefixtures("tidy")
 def test_a_dead_process_is_an_error_that_names_the_sample(function, how):

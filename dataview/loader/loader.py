@@ -162,10 +162,13 @@ class Loader:
 
         The number beside it is how many are lacking because the epoch is over.
         """
-        barren = 0
+        barren, task = 0, outcome.part_of(step.task)
+        if len(task.rows) > len(outcome.samples):  # a process could not send what it has made
+            step = step._replace(task=task)
+            outcome = self._plan.assembly.filled((), task, outcome.missing + len(task.rows))
         while lacking := outcome.missing:
             more = self._dealer.step(step.reached, lacking)
-            task = step.task if outcome.kept is None else step.task.part(outcome.kept)
+            task = outcome.part_of(step.task)
             if more is None:
                 step = BatchStep(task, Cursor(step.reached.epoch + 1), step.reached)
                 if self._plan.options.tail != "drop":
@@ -203,7 +206,7 @@ class Loader:
 
     def _note(self, step: BatchStep, outcome: Outcome) -> None:
         """Record a batch that is handed out, and move the cursor past it."""
-        task = step.task if outcome.kept is None else step.task.part(outcome.kept)
+        task = outcome.part_of(step.task)
         state = self._state
         state.handed = 1 if state.is_new_epoch else state.handed + 1
         state.emitted = (0 if state.is_new_epoch else state.emitted) + len(task.rows)

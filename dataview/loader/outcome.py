@@ -56,6 +56,10 @@ class Outcome(NamedTuple):
         whole = None if len(kept) == first + count else kept
         return self._replace(kept=whole, missing=missing), kept
 
+    def part_of(self, task: Task) -> Task:
+        """Return a task without the samples that are not in its batch."""
+        return task if self.kept is None else task.part(self.kept)
+
     def rows_of(self, task: Task) -> np.ndarray:
         """Return the row numbers of the samples in the batch of a task."""
         return task.rows if self.kept is None else task.rows[list(self.kept)]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataview.errors import warn
 from dataview.index.progress import progress
+from dataview.loader.outcome import Outcome
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -372,7 +373,7 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
             else:
                 found = work(task, at)
                 failures = [each._replace(error=_portable(each.error)) for each in found.failures]
-                answer = (False, *_packed(found._replace(failures=failures), name))
+                answer = (False, *_outcome_packed(found._replace(failures=failures), name))
         except Exception as error:
             answer = (True, *_packed(_portable(error), name))
         pipe.send_bytes(pickle.dumps(answer, protocol=5))
@@ -412,6 +413,19 @@ def _packed(result: Any, name: str | None) -> tuple[Any, ...]:
     text, views, places = _pickled(result)
     memory = None if name is None else _attached(name)
     return text, places, _put(views, places, memory)
+
+
+def _outcome_packed(outcome: Outcome, name: str | None) -> tuple[Any, ...]:
+    """Return the pickle of an outcome; of one that lacks samples, without those that have none.
+
+    Only a function that collates them makes something of these that can be sent.
+    """
+    try:
+        return _packed(outcome, name)
+    except _UNSENDABLE:
+        if not outcome.samples:
+            raise
+        return _packed(outcome._replace(samples=()), name)
 
 
 class _Chain:
