@@ -33,6 +33,7 @@ import dataview as dv
 from children import printed, python
 from dataview.errors import StreamError, UndeclaredError
 from dataview.formats import saving
+from dataview.formats.arrays import rows_added_to_hdf5
 from dataview.formats.writers import arrays as writers
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import Record, Sampled
@@ -1169,7 +1170,7 @@ dv.View(**two)._append({"a": x, "b": x})
 
 
 TORN_WHILE_ADDED = """
-import os, signal, sys
+import os, shutil, signal, sys
 import numpy as np
 import dataview as dv
 from dataview.formats import growing
@@ -1178,16 +1179,21 @@ def dying(growths, real=growing._flush):
     real(growths)
     os.kill(os.getpid(), signal.SIGKILL)
 
-growing._flush = dying
 x = np.arange(4000.0).reshape(1000, 4)
-dv.open(sys.argv[1], "r+")._select("x", "y")._append({"x": x, "y": x[:, 0]})
+d = dv.open(sys.argv[1], "r+")._select("x", "y")
+for _ in range(int(sys.argv[2])):
+    d._append({"x": x[:300], "y": x[:300, 0]})
+shutil.copy(sys.argv[1], sys.argv[1] + ".before")
+growing._flush = dying
+d._append({"x": x, "y": x[:, 0]})
 """
 
 
+@pytest.mark.parametrize("times", [0, 3])
 @pytest.mark.parametrize("compression", [None, "gzip"])
 @pytest.mark.parametrize("layout", ["earliest", "latest"])
 def test_an_hdf5_file_to_which_a_part_of_what_tells_of_rows_was_written_has_the_old_ones(
-    layout, compression, tmp_path
+    layout, compression, times, tmp_path
 ):
     path, half = tmp_path / "a.h5", 512  # as much may be written, and what lies behind it not
     with h5py.File(path, "w", libver=layout, userblock_size=512) as file:
@@ -1195,23 +1201,24 @@ def test_an_hdf5_file_to_which_a_part_of_what_tells_of_rows_was_written_has_the_
             shape, packed = (None, *data.shape[1:]), {"compression": compression, "chunks": True}
             file.create_dataset(name, data=data, maxshape=shape, **packed)
         file["fixed"] = NOISE[:, 5]
-    before = path.read_bytes()
-    assert python("-c", TORN_WHILE_ADDED, path).returncode == -signal.SIGKILL
-    after = path.read_bytes()
+    assert python("-c", TORN_WHILE_ADDED, path, times).returncode == -signal.SIGKILL
+    before, after = (tmp_path / "a.h5.before").read_bytes(), path.read_bytes()
     assert after[: len(before)] != before
     parts = [slice(place, place + half) for place in range(0, len(before), half)]
     torn = b"".join((before, after)[n % 2][part] for n, part in enumerate(parts))
     path.write_bytes(torn + after[len(before) :])
     with warned_of_rows():
         d = dv.open(path)
-    assert_same(d.x(), NOISE[:999, :4])
-    assert_same(d.y(), NOISE[:999, 4])
+    more = np.tile(np.arange(1200.0).reshape(300, 4), (times, 1))
+    x = np.concatenate([NOISE[:999, :4], more])
+    assert_same(d.x(), x)
+    assert_same(d.y(), np.concatenate([NOISE[:999, 4], more[:, 0]]))
     assert_same(d.fixed(), NOISE[:, 5])
     d._close()
     assert path.stat().st_size == len(before)
     with dv.open(path, "r+") as d:
         d._select("x", "y")._append({"x": NOISE[:, :4], "y": NOISE[:, 4]})
-    assert_same(dv.open(path).x(), np.concatenate([NOISE[:999, :4], NOISE[:, :4]]))
+    assert_same(dv.open(path).x(), np.concatenate([x, NOISE[:, :4]]))
 
 
 def test_rows_are_not_taken_back_from_a_file_that_was_changed_since(tmp_path):
@@ -1235,10 +1242,18 @@ def test_what_is_kept_while_rows_are_added_to_hdf5_is_small(tmp_path, monkeypatc
         file["fixed"] = large
     real = Journal.begin
     monkeypatch.setattr(Journal, "begin", lambda *args: (begun.append(len(args[2])), real(*args)))
+    asked, ask = [], rows_added_to_hdf5._data
+    monkeypatch.setattr(
+        rows_added_to_hdf5, "_data", lambda *args: (asked.append(args), ask(*args))[1]
+    )
     with dv.open(path, "r+") as d:
-        d._select("x")._append({"x": NOISE})
-    assert len(begun) == 1 and begun[0] < path.stat().st_size / 100
-    assert_same(dv.open(path).x(), np.concatenate([large, NOISE]))
+        x = d._select("x")
+        x._append({"x": NOISE})
+        x._append({"x": NOISE[:10]})
+        x._append({"x": NOISE[:10]})
+    assert len(begun) == 3 and max(begun) < path.stat().st_size / 30
+    assert len(asked) == 2  # of each dataset once
+    assert_same(dv.open(path).x(), np.concatenate([large, NOISE, NOISE[:10], NOISE[:10]]))
 
 
 MEASURED = np.dtype([("x", "f4", (2,)), ("y", "f8"), ("g", [("a", "i4"), ("b", "i2", (3,))])])

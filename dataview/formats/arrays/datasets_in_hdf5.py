@@ -21,7 +21,7 @@ from dataview.formats.arrays.plain_in_hdf5 import (
     plain_data,
 )
 from dataview.formats.arrays.room_in_hdf5 import Room, moving_bytes, room_for_rows, room_for_slab
-from dataview.formats.arrays.rows_added_to_hdf5 import runs_that_change
+from dataview.formats.arrays.rows_added_to_hdf5 import Known, runs_that_change
 from dataview.formats.handles import Claim, OpenFile
 from dataview.index import Affine, Index, Rows, gather
 from dataview.index.interrupts import held_interrupt
@@ -297,11 +297,12 @@ class H5pySource(ArrayLike):
             assert isinstance(one, H5pySource)
             one._check()
             datasets.setdefault(one.place[0], []).append(one.array)
+        known = {} if self.file is None else self.file.chunks
         for path, growing in datasets.items():
             growing[0].file.flush()
             if self.file is not None:
                 self.file.room.store()  # gives back what was kept behind the end
-            yield Changing(path, runs_that_change(growing, os.path.getsize(path)))
+            yield Changing(path, runs_that_change(growing, os.path.getsize(path), known))
 
     def growing(self, count: int) -> Resized:
         """Begin to add rows, where the dataset was made such that it can grow."""
@@ -458,11 +459,12 @@ def _reopened(
 class Hdf5File(OpenFile):
     """A file that h5py has open; what waits to be written is written before it is closed."""
 
-    __slots__ = ("raw", "room")
+    __slots__ = ("chunks", "raw", "room")
 
     def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
         super().__init__(path, mode, file, claim)
         self.room = Room(file, path)
+        self.chunks: Known = {}
         self.raw: dict[Any, RawFile | None] = {}
         """The files with its datasets, which may be others than itself, open past HDF5."""
         if mode != "r":
