@@ -1300,3 +1300,35 @@ def test_a_row_of_all_columns_is_taken_from_the_table_at_once(tmp_path):
     with mock.patch.object(kind, "read", side_effect=AssertionError("column by column")):
         for row in (299, 0, 151, 150, -7):
             assert d[row]().item() == whole[row].item()
+
+
+@pytest.mark.parametrize("sep", [",", "\t"])
+def test_names_that_need_quotes_are_names_above_rows_that_need_them_too(tmp_path, way, sep):
+    names = ['q"0', "20191"]
+    columns = [["NA", "line\nbreak", None, "plain"], [f"a{sep}b", "1.5", "x", '"']]
+    path = tmp_path / ("t.csv" if sep == "," else "t.tsv")
+    for count in (2, 4):
+        given = [np.array(own[:count], object) for own in columns]
+        dv.View(dict(zip(names, given, strict=True)))._save(path)
+        found = dv.open(path, types=str)
+        assert [name for name in found._fields() if not name.endswith("_mask")] == names
+        assert [found[name]().tolist() for name in names] == [own[:count] for own in columns]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_header"),
+    [
+        ('"1","a"\n"2","b"\n"3","c"\n', False),
+        ('"1","a"\n"2","b"\n,"c"\n', False),
+        ('"1","a"\n"2","b"\n"3",NA\n', False),
+        ('"1","a"\n"2","b"\n3,"c"\n', True),
+        ('"1","a"\n#"\n\n"2","b"\n3,"c"\n', True),
+        ('"1","a"\n"2","b"\n"3","b\n' + "x" * 70_000 + '"\n', False),
+    ],
+)
+def test_quotes_around_all_of_the_first_row_tell_names_where_a_value_has_none(
+    tmp_path, way, text, is_header
+):
+    path = written(tmp_path, text)
+    names = dv.open(path, comment="#")._fields()
+    assert (names[:2] == ("1", "a")) == is_header

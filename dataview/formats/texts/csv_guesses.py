@@ -171,16 +171,45 @@ def end_empty(text: str, width: int, dialect: Dialect) -> bool:
 
 
 def _is_quoted(rows: Sequence[Sequence[str]], dialect: Dialect, text: str) -> bool:
-    """Whether all cells of the first row stand in quotes, and not all of the second."""
-    if not dialect.quote or len(rows) < 2:
+    """Whether all cells of the first row stand in quotes, and not all of the rows below.
+
+    What is missing may be the only one without quotes if all else has some: it counts in the
+    second row alone.
+    """
+    if not dialect.quote or len(rows) < 2 or not text:
         return False
-    quote = dialect.quote
-    first, second = (
-        dialect.sep.join(f"{quote}{cell.replace(quote, quote * 2)}{quote}" for cell in row)
-        for row in rows[:2]
-    )
-    rest = text.removeprefix(first)
-    return len(rest) < len(text) and not rest.lstrip("\r\n").startswith(second)
+    first, *below = _without_quotes(text, dialect)
+    values = [cell for row in below[1:] for cell in row if cell not in dialect.missing]
+    return not first and bool(values or any(below[:1]))
+
+
+def _without_quotes(text: str, dialect: Dialect) -> list[list[str]]:
+    r"""Return the cells of each of the first rows that do not stand in quotes.
+
+    It ends where the text is not as such rows would be written, as in a cell that is cut.
+
+    >>> _without_quotes('"a","b"\n"c",1\n', Dialect(","))
+    [[], ['1']]
+    """
+    found: list[list[str]] = []
+    quote, place = dialect.quote or "", 0
+    comment = "" if dialect.comment is None else f"|{re.escape(dialect.comment)}.*"
+    ignored = re.compile(f"[\r\n]{comment}")
+    for row in _rows(text, dialect, dialect.sep):
+        while between := ignored.match(text, place):
+            place = between.end()
+        found.append([])
+        for cell in row:
+            quoted = f"{quote}{cell.replace(quote, quote * 2)}{quote}"
+            is_quoted = text.startswith(quoted, place)
+            is_cut = cell.startswith(quote) or not text.startswith(cell, place)
+            if not is_quoted and is_cut:
+                found[-1] = [cell] if len(found) < 3 else []
+                return found
+            found[-1] += [] if is_quoted else [cell]
+            place += len(quoted if is_quoted else cell) + len(dialect.sep)
+        place -= len(dialect.sep)
+    return found
 
 
 def header_cells(names: Sequence[str]) -> list[str]:
