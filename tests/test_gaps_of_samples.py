@@ -497,12 +497,15 @@ def test_rows_of_lists_of_one_length_lack_what_the_lists_do(kind, way, then):
     np.testing.assert_array_equal(v.a._sum(axis=1)(), sums)
 
 
+OF_STREAMS = {"a stream": lambda d: dv.View(lambda: (d[n] for n in range(len(d))))._probe()}
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz", "h5"])
-@pytest.mark.parametrize("way", OF_ROWS)
+@pytest.mark.parametrize("way", OF_ROWS | OF_STREAMS)
 @pytest.mark.parametrize("kind", OF_LISTS)
 def test_rows_of_lists_of_one_length_are_saved_with_what_they_lack(kind, way, suffix, tmp_path):
     column = OF_LISTS[kind]
-    OF_ROWS[way](dv.View(pa.table({"a": column})))._save(tmp_path / f"a.{suffix}")
+    (OF_ROWS | OF_STREAMS)[way](dv.View(pa.table({"a": column})))._save(tmp_path / f"a.{suffix}")
     found = dv.open(tmp_path / f"a.{suffix}").a
     known = [value for row in column.to_pylist() for value in row if value is not None]
     assert (found._sum()(), found._max()()) == (sum(known), max(known))

@@ -220,7 +220,9 @@ def _leaves(sample: Node, path: Path) -> Iterator[tuple[Path, Node]]:
             yield from _leaves(field(sample, name), (*path, name))
         return
     yield path, sample
-    if sample.has_gaps and not path:  # those of a field are told by a field beside it
+    # A field beside a field tells which samples lack it, but not which elements of one are missing.
+    is_of_elements = bool(sample.shape) and not isinstance(sample, AnyLength)
+    if sample.has_gaps and (not path or is_of_elements):
         yield (*path, PRESENT), present_or_all(sample)
 
 
