@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import evaluate, into_places, place_of, row_blocks
+from dataview.compute import evaluate, row_blocks
 from dataview.exchange import argument_of
 from dataview.index import axes_of
 from dataview.index.sizes import sizes
@@ -25,6 +25,7 @@ from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, copied
+from dataview.plan.places import into_places, place_of
 from dataview.plan.values import cast
 from dataview.plan.walk import below
 from dataview.view.face import (

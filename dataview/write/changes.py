@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Cut, Place, evaluate, reduction, without_mask
+from dataview.compute import Cut, evaluate, reduction, without_mask
 from dataview.errors import FieldError, ReadOnlyError
 from dataview.index import (
     Index,
@@ -39,6 +39,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
+from dataview.plan.places import Place
 from dataview.plan.present import known_in, present_in
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below

@@ -17,17 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import (
-    Place,
-    Targets,
     aliases,
     evaluate,
-    into_places,
     is_expression,
     is_made_by_rows,
     leaves_of,
     operands_of,
     part_of,
-    place_of,
     row_blocks,
 )
 from dataview.index import Affine, Array, Computed, Index, Map, axes_of, axis_index, identity
@@ -45,6 +41,7 @@ from dataview.plan.kinds import (
     nbytes_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.places import Place, Targets, into_places, place_of
 from dataview.plan.walk import below, rebuilt
 from dataview.sources import ArraySource, scattered, temporary_npy
 from dataview.write.changes import Change

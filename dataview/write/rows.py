@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import LatePlace, changing, memory_of
+from dataview.compute import changing, memory_of
 from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
@@ -20,6 +20,7 @@ from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
 from dataview.plan.node import Node
+from dataview.plan.places import LatePlace
 from dataview.plan.values import cast
 from dataview.write import runs
 from dataview.write.spots import Spot

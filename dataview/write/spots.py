@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import Place, changing
+from dataview.compute import changing
 from dataview.index import Array, Index, are_apart, compose, identity
 from dataview.plan.concat import split_rows
 from dataview.plan.kinds import Concat, Driven, Record, Select, Stored
 from dataview.plan.node import Node
+from dataview.plan.places import Place
 from dataview.plan.walk import below
 from dataview.sources import Reference, Source
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import Targets, evaluate, part_of, place_of
+from dataview.compute import evaluate, part_of
 from dataview.index import (
     Affine,
     Array,
@@ -31,6 +31,7 @@ from dataview.plan.build import select, stored
 from dataview.plan.concat import Piece, split_rows
 from dataview.plan.kinds import Concat, Driven, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node
+from dataview.plan.places import Targets, place_of
 from dataview.sources import ArraySource
 
 

@@ -23,7 +23,6 @@ from dataview.compute import (
     evaluate,
     have_makers_in_common,
     is_made_by_rows,
-    operand_index,
     overwrite,
     rows_of_request,
     run_blocks,
@@ -46,6 +45,7 @@ from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import can_keep, kept_bytes, sizes
 from dataview.plan.kinds import Elementwise, known_dtype, known_shape, nbytes_of
 from dataview.plan.node import Node
+from dataview.plan.places import operand_index
 from dataview.plan.values import cast
 from dataview.sources import Grid, Reference, Source, grid_of, made_once
 from dataview.write.changes import Block, Change

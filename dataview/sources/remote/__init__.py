@@ -3,7 +3,7 @@
 from dataview.sources.remote.attempts import BrokenOff, check_patience, repeated
 from dataview.sources.remote.file import RemoteFile, read_up_to
 from dataview.sources.remote.folders import There, files_at, is_pattern, look_at_all, names_below
-from dataview.sources.remote.npy import RemoteNpySource, open_remote_npy
+from dataview.sources.remote.npy import open_remote_npy
 from dataview.sources.remote.places import Place, WholeOnly, place_may_pass, version_in
 from dataview.sources.remote.reading import read_all, read_ranges
 from dataview.sources.remote.urls import (
@@ -22,7 +22,7 @@ from dataview.sources.remote.urls import (
 from dataview.sources.remote.web import may_pass, pools_of, refused, told_pause
 
 __all__ = [
-    "WEB", "BrokenOff", "Place", "RemoteFile", "RemoteNpySource", "There", "WholeOnly",
+    "WEB", "BrokenOff", "Place", "RemoteFile", "There", "WholeOnly",
     "check_local", "check_patience", "file_name", "files_at", "folder_and_name", "inside",
     "is_pattern", "is_url", "is_web", "key_of", "local_path", "look_at_all", "may_pass",
     "names_below", "open_remote_npy", "place_may_pass", "pools_of", "read_all", "read_ranges",
