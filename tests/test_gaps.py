@@ -1230,6 +1230,45 @@ def test_texts_under_gaps_do_not_count_in_statistics(name):
     assert d._group(by="n")._min().x()[[0, 2]].tolist() == UNDER_GAPS[name][[0, 2]].tolist()
 
 
+@pytest.mark.parametrize("kind", ["min", "max", "sum", "prod", "any", "all", "argmin", "argmax"])
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        ([[2**60, 2**60 + 1, None], [3], [None, -(2**60), -(2**60) - 1]], "int64"),
+        ([[None, 200, 100], [7, None]], "uint8"),
+        ([[True, None, False], [None, True]], "bool"),
+        ([[1.5, None, float("nan")], [-2.5, 3.5]], "float32"),
+    ],
+)
+def test_statistics_of_lists_with_gaps_are_those_of_what_is_there(rows, dtype, kind):
+    x = dv.View(pa.table({"x": pa.array(rows, pa.list_(pa.from_numpy_dtype(dtype)))})).x
+
+    def of(row):
+        there = np.array([v for v in row if v is not None and v == v], dtype)
+        found = getattr(np, kind)(there)
+        return row.index(there[found].item()) if kind.startswith("arg") else found
+
+    expected = np.array([of(row) for row in rows])
+    assert_same(getattr(x, f"_{kind}")(axis=1)(), expected)
+    assert_same(getattr(np, kind)(x, axis=1)(), expected)
+    assert_same(getattr(x[::-1], f"_{kind}")(axis=1, keepdims=True)(), expected[::-1, None])
+    assert_same(getattr(x[:1], f"_{kind}")()(), expected[0])
+    if kind not in ("any", "all"):
+        assert_same(getattr(x, f"_nan{kind}")(axis=1)(), expected)
+
+
+def test_statistics_of_lists_of_which_all_values_are_missing():
+    lists = pa.array([[None, None], [3]], pa.list_(pa.int64()))
+    x = dv.View(pa.table({"x": lists})).x
+    for verb in (x._min, x._nanmax, x._argmin):
+        with pytest.raises(ValueError, match="all of them are missing"):
+            verb(axis=1)()
+    assert_same(x._sum(axis=1)(), np.array([0, 3]))
+    y = dv.View(pa.table({"y": pa.array([[None], [3.5, 1]])})).y
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        assert_same(y._max(axis=1)(), np.array([np.nan, 3.5]))
+
+
 @pytest.mark.parametrize("name", ["floats", "days", "objects", "any length"])
 def test_functions_of_a_column_do_not_see_what_lies_under_its_gaps(name):
     d = lacking(UNDER_GAPS[name], [1, 0, 1, 0])

@@ -198,6 +198,12 @@ def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool =
     return of_all("quantile", node, axis, keepdims, options)
 
 
+def of_pairs(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
+    """Return the node of a statistic of pairs, or ragged rows of them: some of them may count."""
+    statistic = of_ragged if isinstance(node, Ragged) else of_array
+    return statistic(kind, cast(Any, node), axis, keepdims, options)
+
+
 def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return a statistic of ragged rows: of all values, of each row, or along axes that are alike.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.statistics.asked import kind_for, median_of_all, of_all, of_array, of_ragged
+from dataview.compute.statistics.asked import kind_for, median_of_all, of_all, of_pairs
 from dataview.compute.statistics.quantiles import rows_at
 from dataview.compute.statistics.reductions import AVERAGES, result_dtype
 from dataview.compute.statistics.taking import lock, row_axis, take_below
@@ -51,30 +51,57 @@ TEXTS = "UST"
 @deferring
 def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
-    if isinstance(node, Ragged) and node.leaf().has_gaps:
-        return _of_rows_with_gaps(kind, node, axis, keepdims, options)
     is_of_objects = node.dtype is not None and node.dtype.kind in "OT"
     leaves_out = kind.startswith("nan") and is_of_objects and not isinstance(node, Ragged)
-    present = known_in(node) if leaves_out or may_lack(node) else None
+    present = known_in(_line(node)) if leaves_out or may_lack(_line(node)) else None
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
+    if isinstance(node, Ragged) and axis is None:
+        found = reduction(kind, node.flat(), None, False, options)
+        lead = np.shape(options.get("q", 0))
+        return reshaped(found, (*lead, *[1] * len(node.extents))) if keepdims else found
     if kind == "quantile":
         options = {**options, "without_missing": True}
-        return of_all(kind, with_nan(node, present), axis, keepdims, options)
+        return of_all(kind, _with_nan_in(node, present), axis, keepdims, options)
     kind, dtype = kind.removeprefix("nan"), known_dtype(node)
     if kind in _PAIRED:
         if dtype.kind in TEXTS:
             return _extreme_of_texts(kind, node, present, axis, keepdims)
-        (pairs,) = elementwise(NumpyFunction("paired"), (node, present))
-        return of_array(kind, pairs, axis, keepdims, options)
-    if dtype.kind == "O" and kind in AVERAGES:
-        return _average_of_objects(kind, node, present, axis, keepdims, **options)
+        (pairs,) = elementwise(NumpyFunction("paired"), (_line(node), present))
+        return of_pairs(kind, _over(node, pairs), axis, keepdims, options)
     if dtype.kind not in _KINDS.get(kind, "biufcmMOUST"):  # there is none
         return of_all(kind, node, axis, keepdims, options)
-    data, paired = _without_others(kind, node, present)
-    if paired is None:
-        return of_all(kind, data, axis, keepdims, options)
-    return of_array(paired, data, axis, keepdims, options)
+    return _of_present(kind, node, present, axis, keepdims, options)
+
+
+def _line(node: Node) -> Node:
+    """Return the flat values of ragged rows, an array as it is: masks have their shape."""
+    return node.leaf() if isinstance(node, Ragged) else node
+
+
+def _over(node: Node, values: Node) -> Node:
+    """Return what was made of the values of a node as rows that are laid out as it is."""
+    return node.over(values) if isinstance(node, Ragged) else values
+
+
+def _with_nan_in(node: Node, present: Node) -> Node:
+    return _over(node, with_nan(_line(node), present))
+
+
+def _of_present(
+    kind: str, node: Node, present: Node, axis: Any, keepdims: bool, options: dict[str, Any]
+) -> Node:
+    """Return a statistic of the values where a mask of them is true."""
+    line = _line(node)
+    if known_dtype(node).kind == "O" and kind in AVERAGES:
+        if kind.startswith("nan"):
+            present = _if_there(present, line)
+        present = broadcast(present, known_shape(line))  # where it is true is counted
+        plain = kind.removeprefix("nan")
+        return _average_of_objects(plain, node, present, axis, keepdims, **options)
+    data, paired = _without_others(kind, line, present)
+    statistic = of_all if paired is None else of_pairs
+    return statistic(paired or kind, _over(node, data), axis, keepdims, options)
 
 
 def _extreme_of_texts(kind: str, node: Node, present: Node, axis: Any, keepdims: bool) -> Node:
@@ -89,8 +116,9 @@ def _extreme_of_texts(kind: str, node: Node, present: Node, axis: Any, keepdims:
     )
     if kind in EXTREMES and dtype.kind != "T":
         return of_all(kind, node, axis, keepdims, {})  # which NumPy refuses
-    (pairs,) = elementwise(NumpyFunction("paired"), (elementwise(as_objects, (node,))[0], present))
-    found = of_array(kind, pairs, axis, keepdims, {})
+    (objects,) = elementwise(as_objects, (_line(node),))
+    (pairs,) = elementwise(NumpyFunction("paired"), (objects, present))
+    found = of_pairs(kind, _over(node, pairs), axis, keepdims, {})
     return elementwise(back, (found,))[0] if kind in EXTREMES else found
 
 
@@ -98,14 +126,14 @@ def _average_of_objects(
     kind: str, node: Node, present: Node, axis: Any, keepdims: bool, ddof: int = 0
 ) -> Node:
     """Return a mean, or a deviation from it, of the objects that are present, such as Decimals."""
-    data, _ = _without_others("sum", node, present)
+    data = _over(node, _without_others("sum", _line(node), present)[0])
     if kind != "mean":
         mean = _average_of_objects("mean", node, present, axis, True)
         (far,) = elementwise(np.subtract, (data, mean))
         (squares,) = elementwise(np.multiply, (far, elementwise(np.conjugate, (far,))[0]))
-        data, _ = _without_others("sum", squares, present)
+        data = _over(node, _without_others("sum", _line(squares), present)[0])
     total = of_all("sum", data, axis, keepdims, {})
-    count = of_all("sum", present, axis, keepdims, {})
+    count = of_all("sum", _over(node, present), axis, keepdims, {})
     count = elementwise(np.subtract, (count, ddof))[0] if ddof else count
     (has_some,) = elementwise(np.greater, (count, 0))
     none = stored(ArraySource(np.array(np.nan, object)), False)
@@ -115,44 +143,26 @@ def _average_of_objects(
     return found  # type: ignore[no-any-return]
 
 
-def _of_rows_with_gaps(
-    kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[str, Any]
-) -> Node:
-    """Return a statistic of ragged rows of which a mask says that some values are missing."""
-    if axis is None:
-        found = reduction(kind, node.flat(), None, False, options)
-        lead = np.shape(options.get("q", 0))
-        return reshaped(found, (*lead, *[1] * len(node.extents))) if keepdims else found
-    values = node.leaf()
-    present = known_in(values)
-    if present is None:
-        return of_all(kind, node, axis, keepdims, options)
-    if kind in NEUTRAL:
-        data, _ = _without_others(kind, values, present)
-        return of_all(kind, node.over(data), axis, keepdims, options)
-    if kind == "quantile":
-        options = {**options, "without_missing": True}
-    else:
-        kind = f"nan{kind.removeprefix('nan')}"
-    return of_all(kind, node.over(with_nan(values, present)), axis, keepdims, options)
-
-
 _PAIRED = frozenset(("min", "max", "argmin", "argmax"))
 
-_KINDS = {"mean": "biufcm", "var": "biufc", "std": "biufc", "sum": "biufcmOT", "prod": "biufcO"}
-"""The kinds of data of which there is a statistic of some elements, if not of all."""
+_NUMBERS = "biufc"
+
+_KINDS = {
+    "mean": f"{_NUMBERS}mO", "var": f"{_NUMBERS}O", "std": f"{_NUMBERS}O",
+    "sum": f"{_NUMBERS}mOT", "prod": f"{_NUMBERS}O",
+}  # fmt: skip
+"""The kinds of dtypes of which there is a statistic that adds or multiplies.
+
+NumPy refuses the others, and so do we, whether or not something is missing.
+"""
 
 
 def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
     """Return the node of a median, without what a mask says is missing."""
-    if isinstance(node, Ragged) and node.leaf().has_gaps:
-        values = node.leaf()
-        node = node.over(with_nan(values, known_in(values) or values))
-        return median_of_all(node, axis, keepdims, True)
-    present = known_in(node) if may_lack(node) else None
+    present = known_in(_line(node)) if may_lack(_line(node)) else None
     if present is None:
         return median_of_all(node, axis, keepdims, without_missing)
-    return median_of_all(with_nan(node, present), axis, keepdims, True)
+    return median_of_all(_with_nan_in(node, present), axis, keepdims, True)
 
 
 def reduction_where(
@@ -207,13 +217,7 @@ def _of_chosen(
         return _ragged_where(kind, node, axis, keepdims, options, where)
     check_array(node, kind)
     _check_fits(where, node)
-    if known_dtype(node).kind == "O" and kind in ("mean", "var", "std"):
-        chosen = broadcast(where, known_shape(node))
-        return _average_of_objects(kind, node, chosen, axis, keepdims, **options)
-    data, paired = _without_others(kind, node, where)
-    if paired is None:
-        return of_all(kind, data, axis, keepdims, options)
-    return of_array(paired, data, axis, keepdims, options)
+    return _of_present(kind, node, where, axis, keepdims, options)
 
 
 def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | None]:
@@ -229,14 +233,19 @@ def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | Non
         neutral = stored(ArraySource(np.array(value, dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return chosen, None
-    if dtype.kind not in ("biufcm" if plain == "mean" else "biufc"):
+    if dtype.kind not in _KINDS.get(plain, _NUMBERS):
         raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
     kind = kind_for(kind, dtype)
     if kind != plain:
-        (mask,) = elementwise(NumpyFunction("is_present"), (node,))
-        (where,) = elementwise(np.logical_and, (where, mask))
+        where = _if_there(where, node)
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
     return pairs, kind
+
+
+def _if_there(where: Node, node: Node) -> Node:
+    """Return a mask that is false also where a value is None, NaN or NaT."""
+    (mask,) = elementwise(NumpyFunction("is_present"), (node,))
+    return elementwise(np.logical_and, (where, mask))[0]  # type: ignore[no-any-return]
 
 
 def _check_mask(where: Node) -> None:
@@ -305,10 +314,7 @@ def _ragged_where(
     if axis is None:
         found = _of_chosen(kind, line, None, False, options, mask)
         return reshaped(found, (1,) * len(node.extents)) if keepdims else found
-    values, paired = _without_others(kind, line, mask)
-    if paired is None:
-        return of_all(kind, rows.over(values), axis, keepdims, options)
-    return of_ragged(paired, rows.over(values), axis, keepdims, options)
+    return _of_present(kind, rows, mask, axis, keepdims, options)
 
 
 def _ragged_extreme(
