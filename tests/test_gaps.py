@@ -1257,6 +1257,30 @@ def test_statistics_of_lists_with_gaps_are_those_of_what_is_there(rows, dtype, k
         assert_same(getattr(x, f"_nan{kind}")(axis=1)(), expected)
 
 
+@pytest.mark.parametrize("begin", [-5, 0, 5])
+@pytest.mark.parametrize("kind", ["min", "max", "sum", "prod"])
+def test_statistics_with_a_first_value_and_a_mask_leave_out_gaps_of_lists(kind, begin):
+    rows = [[-2, None, -3], [None, None], [7, None, 4, 9]]
+    x = dv.View(pa.table({"x": pa.array(rows, pa.list_(pa.int64()))})).x
+    masks = [[True, True, False], [True, False], [False, True, True, True]]
+    mask, each = dv.ragged(masks), dv.View(np.array([True, True, False]))
+    verb = getattr(x, f"_{kind}")
+
+    def of(chosen):
+        there = [[v for v, counts in zip(*pair, strict=True) if counts and v is not None] for pair in chosen]
+        return np.array([getattr(np, kind)(np.array(v, int), initial=begin) for v in there])
+
+    every = [[True] * len(row) for row in rows]
+    by_row = [[of] * len(row) for row, of in zip(rows, each().tolist(), strict=True)]
+    for where, chosen in ((True, every), (mask, masks), (each, by_row)):
+        expected = of(zip(rows, chosen, strict=True))
+        assert_same(verb(axis=1, initial=begin, where=where)(), expected)
+    assert_same(verb(axis=1, initial=begin)(), of(zip(rows, every, strict=True)))
+    assert_same(x._sum(axis=1, where=mask)(), np.array([-2, 0, 13]))
+    np.testing.assert_array_equal(x[::2]._mean(axis=1, where=mask[::2])(), [-2, 6.5])
+    assert_same(verb(initial=begin)(), getattr(np, kind)([-2, -3, 7, 4, 9], initial=begin))
+
+
 def test_statistics_of_lists_of_which_all_values_are_missing():
     lists = pa.array([[None, None], [3]], pa.list_(pa.int64()))
     x = dv.View(pa.table({"x": lists})).x

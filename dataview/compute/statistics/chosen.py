@@ -22,7 +22,7 @@ from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Evaluate, Node
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in, sqrt
-from dataview.plan.present import known_in, may_lack
+from dataview.plan.present import both, known_in, may_lack
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
@@ -53,7 +53,7 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
     is_of_objects = node.dtype is not None and node.dtype.kind in "OT"
     leaves_out = kind.startswith("nan") and is_of_objects and not isinstance(node, Ragged)
-    present = known_in(_line(node)) if leaves_out or may_lack(_line(node)) else None
+    present = known_in(node) if leaves_out else _known_in(_line(node))
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
     if isinstance(node, Ragged) and axis is None:
@@ -72,6 +72,11 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
     if dtype.kind not in _KINDS.get(kind, "biufcmMOUST"):  # there is none
         return of_all(kind, node, axis, keepdims, options)
     return _of_present(kind, node, present, axis, keepdims, options)
+
+
+def _known_in(values: Node) -> Node | None:
+    """Return where there are values, None if all that is missing says so itself."""
+    return known_in(values) if may_lack(values) else None
 
 
 def _line(node: Node) -> Node:
@@ -159,7 +164,7 @@ NumPy refuses the others, and so do we, whether or not something is missing.
 
 def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
     """Return the node of a median, without what a mask says is missing."""
-    present = known_in(_line(node)) if may_lack(_line(node)) else None
+    present = _known_in(_line(node))
     if present is None:
         return median_of_all(node, axis, keepdims, without_missing)
     return median_of_all(_with_nan_in(node, present), axis, keepdims, True)
@@ -180,11 +185,18 @@ def reduction_from(
 
 
 def _with_gaps(node: Node, where: Any) -> Any:
-    """Return a mask that is false also where a value is missing, None if nothing is left out."""
-    present = known_in(node) if may_lack(node) else None
-    if present is None or where is None:
-        return where if present is None else present
+    """Return a mask that is false also where a value is missing, None if nothing is left out.
+
+    That of ragged rows becomes so when it lies beside their values.
+    """
+    present = _known_in(_line(node))
+    if present is None:
+        return where
+    if where is None:
+        return _over(node, present)
     _check_mask(where)
+    if isinstance(node, Ragged):
+        return where
     return elementwise(np.logical_and, (where, present))[0]
 
 
@@ -347,13 +359,24 @@ def _chosen(rows: Ragged, mask: Node, other: Node) -> Ragged:
 
 
 def _beside(node: Ragged, mask: Node) -> tuple[Ragged, Node]:
-    """Return the rows such that their values stand in a line, and the mask of these."""
+    """Return the rows such that their values stand in a line, and the mask of these.
+
+    It is false also where a value is missing.
+    """
     rows = node.relaid()
-    given = rows.rows_given(mask)
-    if given is None:
-        return rows, mask if mask.shape == () else rows.per_row(mask)
+    given, present = rows.rows_given(mask), _known_in(rows.leaf())
+    if given is not None:
+        _check_alike(rows, given)
+        mask = given.flat()
+    elif mask.shape != ():
+        mask = rows.per_row(mask)
+    return rows, both(mask, present) or mask
+
+
+def _check_alike(rows: Ragged, given: Ragged) -> None:
+    """Raise unless the rows of a mask are as long as those of the data."""
     if rows.is_like(given):
-        return rows, given.flat()
+        return
     if rows.count != given.count:
         raise ValueError(f"where= has {given.count} rows, the data have {rows.count}")
     ours, theirs = rows.chosen()[1].lengths(), given.chosen()[1].lengths()
