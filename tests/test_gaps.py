@@ -1267,7 +1267,8 @@ def test_statistics_with_a_first_value_and_a_mask_leave_out_gaps_of_lists(kind, 
     verb = getattr(x, f"_{kind}")
 
     def of(chosen):
-        there = [[v for v, counts in zip(*pair, strict=True) if counts and v is not None] for pair in chosen]
+        pairs = [zip(*pair, strict=True) for pair in chosen]
+        there = [[v for v, counts in pair if counts and v is not None] for pair in pairs]
         return np.array([getattr(np, kind)(np.array(v, int), initial=begin) for v in there])
 
     every = [[True] * len(row) for row in rows]
