@@ -183,6 +183,18 @@ def test_the_script_for_torch_goes_on_from_where_it_was_killed(script):
     assert begun == "rank 0 continues in epoch 2 behind row 0" and more.startswith("epoch 3: ")
 
 
+def test_the_script_for_torch_leaves_out_rows_in_which_something_is_missing(script):
+    import torch
+
+    flowers = (script / "flowers.csv").read_text("utf-8")
+    printed("train.py", "flowers.csv", "whole.pt", "1", cwd=script)
+    gaps = "1,4,2,\n,4,2,iris\n3,,2.5,rose\nnan,2,6,tulip\n"
+    (script / "gaps.csv").write_text(flowers + gaps, "utf-8")
+    printed("-W", "error", "train.py", "gaps.csv", "gaps.pt", "1", cwd=script)
+    expected, found = weights(script / "whole.pt"), weights(script / "gaps.pt")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_the_script_for_torch_trains_in_several_processes(script):
     import torch
 
