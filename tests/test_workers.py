@@ -1,7 +1,9 @@
 """Workers of loaders: threads and processes, the order of batches, how workers end and clean up."""
 
+import contextlib
 import functools
 import gc
+import io
 import multiprocessing
 import os
 import pathlib
@@ -131,6 +133,78 @@ def test_processes_give_the_same_batches_and_resume_exactly():
     resumed.load_state_dict(whole[4][2])
     assert trace(resumed, 7) == whole[5:]
     resumed.close()
+
+
+class Complaint(Warning):
+    """A warning that no pickle brings back."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def complaining(sample):
+    warnings.warn("a complaint", UserWarning, stacklevel=1)
+    warnings.warn(Complaint("odd", 2), stacklevel=1)
+    return sample.y
+
+
+KINDS = [{"kind": "thread"}, {"kind": "process"}]
+
+
+@pytest.mark.usefixtures("tidy")
+@pytest.mark.parametrize("action", ["always", "default", "ignore", "error"])
+def test_warnings_of_processes_are_those_of_threads(action):
+    def given(options):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            dataset(N)._loader(4, transform=complaining, workers=1, **options) as loader,
+        ):
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings(action, "a complaint", UserWarning, __name__)
+            found = []
+            with contextlib.suppress(UserWarning):
+                found += [batch().tolist() for batch in loader]
+        return found, [(str(one.message), one.filename, one.lineno) for one in caught]
+
+    expected, found = map(given, KINDS)
+    assert found == expected and bool(found[1]) == (action in ("always", "default"))
+
+
+@pytest.mark.usefixtures("tidy")
+def test_a_warning_that_cannot_be_sent_is_told_with_its_text():
+    options = {"transform": complaining, "workers": 1, "kind": "process"}
+    with warnings.catch_warnings(), dataset(4)._loader(4, **options) as loader:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", "Complaint: odd", RuntimeWarning)
+        warnings.filterwarnings("always", "odd", Complaint)
+        with pytest.raises(RuntimeWarning, match="Complaint: odd"):
+            next(loader)
+
+
+@pytest.mark.usefixtures("tidy")
+@pytest.mark.parametrize("mode", ["raise", "ignore", "call", "log", "warn"])
+def test_errors_of_numbers_in_processes_are_those_of_threads(mode):
+    x = dataset(N).x * 0.0
+    quotients = dv.View(z=x / x)
+
+    def given(options):
+        called, log = [], io.StringIO()
+        call = log if mode == "log" else lambda *told: called.append(told)
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            np.errstate(all=mode, call=call),
+            quotients._loader(3, fields="z", workers=1, **options) as loader,
+        ):
+            warnings.simplefilter("always")
+            try:
+                found = np.isnan(next(loader)).tolist()
+                assert mode != "raise"
+            except FloatingPointError as error:
+                found = str(error)
+        return found, called[:1], log.getvalue()[:20], [str(one.message) for one in caught][:1]
+
+    expected, found = map(given, KINDS)
+    assert found == expected
 
 
 @pytest.mark.usefixtures("tidy")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataview.errors import warn
 from dataview.index.progress import progress
+from dataview.loader.callers import hearing, tell, ways
 from dataview.loader.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ class ProcessWorker:
                 self._start()
             try:
                 name = self._memory.name if self._memory else None
-                self._pipe.send_bytes(pickle.dumps((task, name), protocol=5))
-                failed, text, places, loose = pickle.loads(self._received())
+                self._pipe.send_bytes(pickle.dumps((task, name, ways()), protocol=5))
+                failed, text, places, loose, told = pickle.loads(self._received())
             except (EOFError, OSError) as error:
                 died = self._died()
                 raise died from (None if _GUARD in str(died) else error)
@@ -225,6 +226,7 @@ class ProcessWorker:
                 buffers = list(map(bytearray, loose))
                 self._make_room(_end(places))
         result = pickle.loads(text, buffers=buffers)
+        tell(told)
         if failed:
             raise result
         return result
@@ -364,19 +366,24 @@ def _serve(pipe: Connection, asked: Connection, at: Any, shared: tuple[Any, ...]
         work = _portable(_with_advice(error))
     while True:
         try:
-            task, name = pickle.loads(pipe.recv_bytes())
+            task, name, given = pickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             return
-        try:
-            if isinstance(work, _Chain):
-                answer = (True, *_packed(work, name))
-            else:
-                found = work(task, at)
-                failures = [each._replace(error=_portable(each.error)) for each in found.failures]
-                answer = (False, *_outcome_packed(found._replace(failures=failures), name))
-        except Exception as error:
-            answer = (True, *_packed(_portable(error), name))
-        pipe.send_bytes(pickle.dumps(answer, protocol=5))
+        with hearing(given) as heard:
+            answer = _answer(work, task, at, name)
+        pipe.send_bytes(pickle.dumps((*answer, heard.told()), protocol=5))
+
+
+def _answer(work: Any, task: Any, at: Any, name: str | None) -> tuple[Any, ...]:
+    """Return whether a task has failed, and what is sent of its result or its error."""
+    try:
+        if isinstance(work, _Chain):
+            return True, *_packed(work, name)
+        found = work(task, at)
+        failures = [each._replace(error=_portable(each.error)) for each in found.failures]
+        return False, *_outcome_packed(found._replace(failures=failures), name)
+    except Exception as error:
+        return True, *_packed(_portable(error), name)
 
 
 def _with_advice(error: Exception) -> Exception:
