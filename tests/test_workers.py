@@ -174,7 +174,7 @@ def test_warnings_of_processes_are_those_of_threads(action):
 def test_a_warning_that_cannot_be_sent_is_told_with_its_text():
     options = {"transform": complaining, "workers": 1, "kind": "process"}
     with warnings.catch_warnings(), dataset(4)._loader(4, **options) as loader:
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", (UserWarning, Complaint))
         warnings.filterwarnings("error", "Complaint: odd", RuntimeWarning)
         warnings.filterwarnings("always", "odd", Complaint)
         with pytest.raises(RuntimeWarning, match="Complaint: odd"):

@@ -38,9 +38,11 @@ def ways() -> Ways:
     """Return how this thread treats errors and warnings."""
     filters = [
         (action, text, kind.__module__, kind.__qualname__, module, line)
-        for action, text, kind, module, line in warnings.filters
+        for action, text, kinds, module, line in warnings.filters
+        for kind in (kinds if isinstance(kinds, tuple) else (kinds,))
     ]
-    return Ways(dict(np.geterr()), np.geterrcall() is not None, filters)
+    modes: Any = np.geterr()
+    return Ways(modes, np.geterrcall() is not None, filters)
 
 
 class Heard:
