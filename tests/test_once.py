@@ -873,6 +873,28 @@ def test_some_rows_less_their_means_call_a_function_once_for_each(monkeypatch):
     assert noise.calls == 401
 
 
+OTHER_ROWS = {
+    "an expression of a part": lambda d: [d[:550].f0, (d.f0 + d.f1)[:550]],
+    "other rows": lambda d: [d.f0, d.f1[-3:]],
+    "a mask by a mean": lambda d: [d.f1[d.f1[:, 0] > d.f1[:, 0]._mean()], d.f1._mean()],
+    "an order": lambda d: [d._shuffled(0).f0, (d.f0 + d.f1)._shuffled(0)],
+}
+
+
+@pytest.mark.parametrize("asked", OTHER_ROWS)
+def test_other_rows_than_those_of_a_pass_are_right(asked, monkeypatch):
+    monkeypatch.setattr(ways, "AT_ONCE", 64)
+    monkeypatch.setattr(Made.__init__, "__defaults__", (64, True))
+    x = np.arange(1800.0).reshape(600, 3)
+    of_rows = dv.View(x=x)._map(
+        lambda row: {"f0": row.x() * 2, "f1": row.x() ** 2},
+        fields=["f0", "f1"], shape=(3,), dtype=float,
+    )  # fmt: skip
+    found = dv.evaluate(*OTHER_ROWS[asked](of_rows))
+    for one, expected in zip(found, OTHER_ROWS[asked](dv.View(f0=x * 2, f1=x**2)), strict=True):
+        np.testing.assert_array_equal(one, expected())
+
+
 def test_rows_that_statistics_have_kept_lie_in_a_file_if_they_are_many(monkeypatch):
     monkeypatch.setattr(ways, "AT_ONCE", 64)
     opened = []

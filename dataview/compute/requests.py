@@ -130,8 +130,9 @@ def _kept_in(later: RowsForLater, nodes: Sequence[Node]) -> dict[Node, np.ndarra
     """Return the data of nodes; none of the samples that were kept are made again."""
     found = {node: later.arrays[node] for node in nodes if node in later.arrays}
     others = [node for node in dict.fromkeys(nodes) if node not in found]
-    left = evaluate_all(list(map(later.data_of, others))) if others else []
-    return found | dict(zip(others, left, strict=True))
+    rest = [later.data_of(node) for node in others]
+    read = _read_all(rest, have_makers_in_common(rest)) if rest else {}
+    return found | {node: read[one] for node, one in zip(others, rest, strict=True)}
 
 
 def evaluate_view(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
