@@ -37,6 +37,7 @@ from oracle import (
     step,
     values,
 )
+from stores import LeastWritable
 
 INTEGERS = [np.dtype(code) for code in ["i1", "i4", "i8", "u1", "u8", ">i4"]]
 FLOATS = [np.dtype(code) for code in ["f2", "f4", "f8", ">f8", "g"]]
@@ -1246,3 +1247,38 @@ def test_a_field_that_was_set_of_what_is_only_read_is_no_mistake(tmp_path):
     with dv.open(a_folder_of_fields(tmp_path)) as d:
         d.x = d.x - d.x._mean()
         assert d.x().tolist() == [-1.5, -0.5, 0.5, 1.5]
+
+
+# ---------------------------------------------------------------- joined data of several dtypes
+
+NARROW = {
+    "a fraction": (np.arange(2), np.arange(2.0), 1.5),
+    "a number below 0": (np.zeros(2, "u1"), np.zeros(2, "i8"), -1),
+    "a large number": (np.zeros(2, "i2"), np.zeros(2, "i8"), 1 << 40),
+    "a number as truth": (np.zeros(2, bool), np.zeros(2), 7),
+    "a complex number": (np.zeros(2), np.zeros(2, complex), 2j),
+    "a longer text": (np.array(["a", "b"]), np.array(["bbb", "c"]), "xyz"),
+    "more bytes": (np.array([b"a", b"b"]), np.array([b"bbb", b"c"]), b"xyz"),
+}
+ELEMENT = {
+    "by a number": lambda v, value: v.__setitem__(0, value),
+    "a row": lambda v, value: v[0]._write(value),
+    "in a loop": lambda v, value: next(iter(v))._write(value),
+    "from a view": lambda v, value: v.__setitem__(0, dv.View(np.array(value))),
+    "of a minibatch": lambda v, value: v._minibatches(2)[0].__setitem__(0, value),
+}
+
+
+@pytest.mark.parametrize("way", ELEMENT)
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("make", [np.copy, LeastWritable], ids=["memory", "a store"])
+def test_an_element_of_joined_data_is_never_cut_to_a_narrower_dtype(kind, way, make):
+    narrow, wide, value = NARROW[kind]
+    joined = dv.concat(dv.View(make(narrow)), dv.View(make(wide)))
+    for v in (joined[0:1], joined):
+        with pytest.raises((TypeError, ValueError, OverflowError)) as error:
+            (ELEMENT[way] if v is joined else ELEMENT["by a number"])(v, value)
+        assert "invalid literal" not in str(error.value)
+    assert_same(joined(), np.concatenate([narrow, wide]))
+    joined[2] = value  # where it has room
+    assert joined[2]() == value

@@ -90,7 +90,8 @@ def _part_of(value: Any, shape: tuple[int, ...], piece: Piece) -> Any:
             where = axis_index(own, _map_of(piece.places[0]), rows)
             return part_of(value, where)
         value = evaluate(value)
-    return piece.of(np.broadcast_to(value, shape))[piece.places]
+    # With an ellipsis, an element is an array, too: what is none is taken to be checked.
+    return piece.of(np.broadcast_to(value, shape))[(*piece.places, ...)]
 
 
 def _map_of(places: slice | np.ndarray) -> Map:
