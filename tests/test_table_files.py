@@ -10,8 +10,10 @@ import os
 import pickle
 import re
 import shutil
+import tempfile
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -2132,3 +2134,46 @@ def test_texts_of_several_groups_are_made_at_once(most, tmp_path, monkeypatch):
         for rows in ([5, 900, 70, 5], slice(None, None, -3)):
             found = np.array(table[name].to_pylist(), object)[rows].tolist()
             assert d[name][rows]().tolist() == found
+
+
+# ---------------------------------------------------------------- parts of lists, joined
+
+LISTS_OF = {
+    "integers": lambda n: [n, n + 1],
+    "texts": lambda n: [f"text {n}", "é"],
+    "gaps": lambda n: [n, None],
+}
+
+
+def written_in_batches(path, table, size):
+    """Write a table in batches of so many rows."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=size)
+    elif path.suffix == ".feather":
+        pyarrow.feather.write_feather(table, path, chunksize=size)
+    else:
+        with pa.ipc.new_stream(path, table.schema) as file:
+            file.write_table(table, max_chunksize=size)
+
+
+@pytest.mark.parametrize("suffix", ["feather", "arrow", "parquet"])
+@pytest.mark.parametrize("kind", LISTS_OF)
+@given(data=st.data())
+@examples(15)
+def test_parts_of_lists_in_several_batches_are_joined_as_lists_are(kind, suffix, data):
+    rows = [LISTS_OF[kind](n) * (n % 3) for n in range(20)]
+    keys = [np.s_[:], np.s_[:6], np.s_[6:], np.s_[9:14], [13, 2, 19], np.s_[::-1], np.s_[12:13]]
+    chosen = data.draw(st.lists(st.sampled_from(keys), min_size=2, max_size=4))
+    read_first = data.draw(st.sampled_from([None, *keys]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"lists.{suffix}"
+        written_in_batches(path, pa.table({"l": rows, "n": range(20)}), 4)
+        d = dv.open(path)
+        if read_first is not None:
+            d[read_first].l()
+        joined = dv.concat(*[d[key] for key in chosen])
+        expected = [rows[n] for key in chosen for n in np.arange(20)[key]]
+        assert pa.table(joined)["l"].to_pylist() == expected
+        behind = pa.table(joined[3:])["l"].to_pylist()
+        assert behind == expected[3:]
+        assert joined._length() == len(expected)

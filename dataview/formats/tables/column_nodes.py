@@ -139,8 +139,12 @@ class ColumnSource(Source):
 
     def _row_in(self, group: range, row: int, names: Collection[Name]) -> np.ndarray:
         ((first, stop),) = self.table.runs(group, self.name)
-        place = row - int(self.starts[first])
+        place = row - self._begin(first, stop)
         return self.some(self.values_of(first, stop, names), slice(place, place + 1))
+
+    def _begin(self, first: int, stop: int) -> int:
+        """Return the number of the first row of a run of groups that is read."""
+        return int(self.starts[first])
 
     def _rows(self, start: int, stop: int, memo: Memo) -> np.ndarray:
         """Return the rows from `start` to before `stop`, in a new array."""
@@ -150,8 +154,8 @@ class ColumnSource(Source):
         def parts() -> Iterator[Part]:
             low = start
             for group, behind in self.table.runs(range(first, last), self.name):
-                begin, end = self.starts[[group, behind]].tolist()
-                high = min(stop, end)
+                begin = self._begin(group, behind)
+                high = min(stop, int(self.starts[behind]))
                 yield Part(group, behind, slice(low - begin, high - begin), low - start)
                 low = high
 
@@ -171,7 +175,7 @@ class ColumnSource(Source):
                 left = range(max(behind, int(run[0])), int(run[-1]) + 1)
                 for group, behind in self.table.runs(left, self.name):
                     high = int(places.searchsorted(self.starts[behind]))
-                    yield Part(group, behind, places[low:high] - self.starts[group], low)
+                    yield Part(group, behind, places[low:high] - self._begin(group, behind), low)
                     low = high
 
         found = parts()
@@ -233,7 +237,7 @@ class ColumnSource(Source):
             column = cast(Column, column.values)
         if not self.is_mask:
             return cast("np.ndarray | LateValues", column.values)
-        count = int(self.starts[stop] - self.starts[first])
+        count = int(self.starts[stop]) - self._begin(first, stop)
         return mask_of(column.present, (count, *self.shape[1:]))
 
     def bounds(self) -> Any:
@@ -493,6 +497,15 @@ class ListSource(ColumnSource):
     def part_by_part(self, rows: np.ndarray, sources: Sequence[Any]) -> Iterator[np.ndarray] | None:
         """Yield the places of rows, by their numbers among those of the lists."""
         return super().part_by_part(rows + self.lists.rows.start, sources)
+
+    def _begin(self, first: int, stop: int) -> int:
+        """Return it below 0 if the run was kept for others, and begins before these lists."""
+        own = self.lists.groups.start
+        if first >= own:
+            return int(self.starts[first])
+        offsets = self.table.column(self.name, first, stop, ()).offsets
+        assert offsets is not None
+        return -int(offsets[self.table.starts[own] - self.table.starts[first]])
 
     def near(self, lists: Lists) -> ListSource:
         """Return the source of the same of other lists of the column."""
