@@ -1279,6 +1279,12 @@ def test_codes_of_other_labels_are_not_joined_in_silence():
     labels = ["dog", "cat", "bird"]
     both = dv.concat(first.kind._codes(labels=labels), second.kind._codes(labels=labels))
     assert both().tolist() == [1, 0, -1, 1, 1, 0]
+    assert both._labels()().tolist() == labels
+    found = [dv.View(np.array(texts))._codes() for texts in (["cat", "dog"], ["bird", "dog"])]
+    with pytest.raises(ValueError, match=r"views 0 and 1 number their labels each by itself"):
+        dv.concat(*found)
+    part = dv.concat(found[0][1:], found[0])
+    assert part._labels()[part]().tolist() == ["dog", "cat", "dog"]
 
 
 NAMES = ("dog", "cat", "bird", "")

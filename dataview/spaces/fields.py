@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from dataview.compute import memory_of
 from dataview.index.shape_texts import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
 from dataview.plan.kinds import Record, Sampled, members
 from dataview.plan.node import Node
+from dataview.plan.present import LABELS
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
@@ -28,6 +30,7 @@ from dataview.spaces.images import Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
 from dataview.spaces.sequences import OneSequence, SequenceSpace
 from dataview.spaces.vector import VectorSpace, densely
+from dataview.tables import labels_in_common
 
 # --- plain data --------------------------------------------------------------------------------
 
@@ -359,12 +362,15 @@ def _space_of_undeclared_rows(
 
 
 def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
-    """Return the metadata of nodes that are joined, with the space that they have in common.
+    """Return the metadata of nodes that are joined, with the space and labels that all have.
 
     A space may be declared of some of them alone, if the rows of the others, as they are taken
     where nothing is declared, are samples of it.
     """
     shared = shared_meta(nodes)
+    labels = None if LABELS in shared else labels_in_common(nodes, _is_in_memory)
+    if labels is not None:
+        shared = read_only_meta({**shared, LABELS: labels})
     if SPACE in shared or not any(SPACE in node.meta for node in nodes):
         return shared
     spaces = [declared(node.meta) for node in nodes]
@@ -380,6 +386,10 @@ def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
             raise ValueError(_unlike(first, number, space, other))
     whole = first if len({str(node.dtype) for node in nodes}) == 1 else first.with_dtype(None)
     return read_only_meta({**shared, SPACE: plain(whole)})
+
+
+def _is_in_memory(view: Any) -> bool:
+    return memory_of(batches.unwrapped(view)) is not None
 
 
 def _lie_alike(one: Space, other: Space) -> bool:

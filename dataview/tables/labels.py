@@ -6,7 +6,7 @@ The labels are a photograph, as a statistic is: so the codes are the same in eve
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -249,6 +249,26 @@ def _are_alike(labels: Sequence[Any]) -> bool:
 def labels_of(node: Node) -> Labels | None:
     """Return the labels that the metadata of codes have, None for other data."""
     return Labels(node.meta[LABELS]) if holds_codes(node) else None
+
+
+def labels_in_common(nodes: Sequence[Node], is_at_hand: Callable[[Any], bool]) -> Any:
+    """Return the labels of all codes that are joined, None if some are no codes.
+
+    Raise if they may number their labels differently.  What is not at hand is not read for it.
+    """
+    found = [labels_of(node) for node in nodes]
+    known = [labels for labels in found if labels is not None]
+    if len(known) < len(nodes) or not known:
+        return None
+    may_be_read = all(own.is_listed or is_at_hand(own.given) for own in known)
+    for number, own in enumerate(known):
+        is_same = own.given is known[0].given
+        if not is_same and not (may_be_read and np.array_equal(own.array(), known[0].array())):
+            raise ValueError(
+                f"views 0 and {number} number their labels each by itself, so that a code may "
+                "stand for two of them; join view._codes(labels=...) by the labels of one view"
+            )
+    return known[0].given
 
 
 def check_same_family(node: Node, other: Node, what: str) -> None:
