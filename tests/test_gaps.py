@@ -1257,6 +1257,45 @@ def test_statistics_of_lists_with_gaps_are_those_of_what_is_there(rows, dtype, k
         assert_same(getattr(x, f"_nan{kind}")(axis=1)(), expected)
 
 
+@pytest.mark.parametrize("suffix", [None, "parquet", "feather"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_statistics_of_lists_of_objects_with_gaps_are_those_of_what_is_there(
+    tmp_path, suffix, nested
+):
+    texts = [["b", None], ["a", "c", None], [None, "d"]]
+    prices = [
+        [decimal.Decimal(v) if v else None for v in row] for row in (["1.5", "", "2.5"], [""])
+    ]
+    prices.append([decimal.Decimal("-3.25"), decimal.Decimal("7.75")])
+    shaped = [[[row] for row in rows] if nested else rows for rows in (texts, prices)]
+    d = dv.View(pa.table(dict(zip(("t", "p"), map(pa.array, shaped), strict=True))))
+    if suffix:
+        d._save(tmp_path / f"a.{suffix}")
+        d = dv.open(tmp_path / f"a.{suffix}")
+    there = [[v for v in row if v is not None] for row in texts]
+    for name, function in (("min", min), ("max", max), ("nanmax", max)):
+        verb = getattr(d.t, f"_{name}")
+        assert verb(axis=1)().tolist() == [function(row) for row in there]
+        assert verb()() == function(itertools.chain(*there))
+    assert d.t._all(axis=1)().tolist() == [True] * 3
+    if not nested:
+        assert d.t._argmin(axis=1)().tolist() == [0, 0, 1]
+    there = [[v for v in row if v is not None] for row in prices]
+    assert d.p._sum(axis=1)().tolist() == list(map(sum, there))
+    assert d.p._mean()() == sum(itertools.chain(*there)) / 4
+    means = [sum(row) / len(row) if row else math.nan for row in there]
+    found = d.p._mean(axis=1)().tolist()
+    assert found[::2] == means[::2]
+    assert math.isnan(found[1])
+    squares = [
+        sum((v - mean) ** 2 for v in row) for row, mean in zip(there, means, strict=True) if row
+    ]
+    assert d.p[::2]._var(axis=1)().tolist() == [squares[0] / 2, squares[1] / 2]
+    assert d.p[::2]._median(axis=1)().tolist() == means[::2]
+    assert d.p._max(axis=1, initial=2)().tolist() == [max([2, *row]) for row in there]
+    assert d.p[::2]._mean(axis=1, where=d.p[::2] > 2)().tolist() == [there[0][1], there[2][1]]
+
+
 @pytest.mark.parametrize("begin", [-5, 0, 5])
 @pytest.mark.parametrize("kind", ["min", "max", "sum", "prod"])
 def test_statistics_with_a_first_value_and_a_mask_leave_out_gaps_of_lists(kind, begin):

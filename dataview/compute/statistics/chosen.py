@@ -102,6 +102,8 @@ def _of_present(
         if kind.startswith("nan"):
             present = _if_there(present, line)
         present = broadcast(present, known_shape(line))  # where it is true is counted
+        if isinstance(node, Ragged):  # steps on rows lay their values out so
+            node, present = node.relaid(), node.over(present).relaid().leaf()
         plain = kind.removeprefix("nan")
         return _average_of_objects(plain, node, present, axis, keepdims, **options)
     data, paired = _without_others(kind, line, present)
@@ -134,9 +136,9 @@ def _average_of_objects(
     data = _over(node, _without_others("sum", _line(node), present)[0])
     if kind != "mean":
         mean = _average_of_objects("mean", node, present, axis, True)
-        (far,) = elementwise(np.subtract, (data, mean))
+        far = _line(elementwise(np.subtract, (data, mean))[0])
         (squares,) = elementwise(np.multiply, (far, elementwise(np.conjugate, (far,))[0]))
-        data = _over(node, _without_others("sum", _line(squares), present)[0])
+        data = _over(node, _without_others("sum", squares, present)[0])
     total = of_all("sum", data, axis, keepdims, {})
     count = of_all("sum", _over(node, present), axis, keepdims, {})
     count = elementwise(np.subtract, (count, ddof))[0] if ddof else count

@@ -84,9 +84,10 @@ class ColumnSource(Source):
     def present(self) -> Source | None:  # type: ignore[override]
         """The mask of the column, if it has gaps of which its values do not tell.
 
-        In lists NaN is a number; beside what is in none, the mask is a field.
+        In lists NaN is a number, and None has no order; beside what is in none, the mask is a
+        field.
         """
-        is_told = self.dtype.hasobject if self.depth else may_be_missing(self.dtype)
+        is_told = not self.depth and may_be_missing(self.dtype)
         if is_told or not self.has_gaps:
             return None
         return ColumnSource(self.table, self.name, self._kind(), self.depth, self.starts, True)
@@ -516,9 +517,8 @@ class ListSource(ColumnSource):
 
     @property
     def present(self) -> Source | None:  # type: ignore[override]
-        """What tells where the lists have values, if these do not tell it."""
-        is_told = not self.has_gaps or self.dtype.hasobject
-        return None if is_told else ListSource(self.lists, True)
+        """What tells where the lists have values, None if no value is missing."""
+        return ListSource(self.lists, True) if self.has_gaps else None
 
     starts = property(lambda self: self.lists.starts)
     shape = property(

@@ -118,7 +118,7 @@ def _node(column: Column) -> Node:
         inner, present = _node(column.values), column.values.present
         if isinstance(inner, Ragged):
             inner = Ragged(inner.values, inner.layout.lacking(present))
-        elif present is not None and inner.dtype != object:
+        elif present is not None:
             inner = with_mask(inner, stored(ArraySource(present), False))
         return laid_out(inner, layout_of(offsets=column.offsets), True)
     if isinstance(column.values, LateValues):
