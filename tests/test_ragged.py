@@ -706,6 +706,17 @@ def test_a_statistic_of_each_row_is_one_number_a_row(kind, statistic, data, leng
     assert (whole._shape(), kept._shape()) == ((), tuple(1 for _ in behind))
 
 
+@pytest.mark.parametrize("kind", ["argmin", "argmax", "nanargmin", "nanargmax"])
+@pytest.mark.parametrize("rows", [[[[1, 2], [3]], [[4]]], [[[1.0, 2.0], [np.nan]], [[4.0]]]])
+def test_positions_over_several_ragged_axes_are_refused(kind, rows):
+    find = getattr(dv.ragged(rows), f"_{kind}")
+    with pytest.raises(TypeError, match=f"{kind} is taken over one axis"):
+        find(axis=1)
+    if kind.startswith("nan"):
+        flat = np.concatenate([line for row in rows for line in row])
+        assert find()() == getattr(np, kind)(flat)
+
+
 def test_statistics_of_sentences():
     view = dv.View(x=[[3.0, 1.0], [2.0], [5.0, 4.0, 9.0]]).x
     assert_same(view._mean(axis=1)(), np.array([2.0, 2.0, 6.0]))

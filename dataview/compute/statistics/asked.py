@@ -8,7 +8,13 @@ import numpy as np
 
 from dataview.compute.statistics.missing import KINDS
 from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype
-from dataview.compute.statistics.reductions import AVERAGES, axes_over, of_one_axis, result_dtype
+from dataview.compute.statistics.reductions import (
+    AVERAGES,
+    PLACES,
+    axes_over,
+    of_one_axis,
+    result_dtype,
+)
 from dataview.compute.ways import aliases
 from dataview.errors import RaggedError, StreamError
 from dataview.index import is_identity
@@ -78,7 +84,7 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
     if kind == "quantile":
         dtype = _quantile_dtype_of(node, shape, axes, options)
         return _in_order(kind, node, axes, keepdims, options, dtype)
-    if "arg" in kind and isinstance(axis, tuple):
+    if kind in PLACES and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
     if not KINDS[kind].of_empty and kind not in AVERAGES:
         for number in axes:
@@ -227,7 +233,7 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
             f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
             f"got axis={axis!r}. {WAYS_OUT}"
         )
-    if kind.startswith("arg") and len(axes) > 1:
+    if kind in PLACES and len(axes) > 1:
         raise of_one_axis(kind, axis)
     if kind == "quantile":
         dtype = _quantile_dtype_of(node, (1,) * ndim, tuple(sorted(axes)), options)
@@ -293,7 +299,7 @@ def _better_order(kind: str, node: Node, axes: tuple[int, ...]) -> list[int] | N
     if is_in_chunks:
         order.sort(key=lambda axis: axis != slow)
     taken = [axis for axis in order if axis in axes]
-    if order == sorted(order) or ("arg" in kind and taken != sorted(taken)):
+    if order == sorted(order) or (kind in PLACES and taken != sorted(taken)):
         return None
     turned = place_of(transposed(node, order))
     if turned is not None and slow == 0 != turned.source.slow_axis(turned.where)[0]:

@@ -56,12 +56,15 @@ def _asked_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
 
+PLACES = ("argmin", "argmax", "nanargmin", "nanargmax")
+"""The statistics that are positions, along one axis or among all elements."""
+
 
 def axes_over(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     """Return the axes of a statistic, ascending; those of quantiles may be a list, as in NumPy."""
     if type(axis) is int and 0 <= axis < ndim:
         return (axis,)
-    if kind.startswith("arg") and isinstance(axis, tuple):
+    if kind in PLACES and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
     given = axis
     if kind != "quantile":

@@ -23,6 +23,7 @@ from dataview.compute.statistics.made_rows import (
 from dataview.compute.statistics.missing import KINDS
 from dataview.compute.statistics.passes import passes, pending
 from dataview.compute.statistics.quantiles import quantiles_of
+from dataview.compute.statistics.reductions import PLACES
 from dataview.compute.statistics.values import Wanted, values_of
 from dataview.compute.ways import (
     memory_of,
@@ -138,7 +139,7 @@ def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evalu
 
 def _is_of_any_order(node: Reduction) -> bool:
     """Whether a statistic of numbers is the same in whatever order these come."""
-    return "arg" not in node.kind and not known_dtype(node.node).hasobject
+    return node.kind not in PLACES and not known_dtype(node.node).hasobject
 
 
 def _check_failed(*groups: list[Reduction]) -> None:

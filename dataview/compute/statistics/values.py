@@ -21,7 +21,7 @@ from dataview.compute.statistics.made_rows import (
     is_made_of_rows,
 )
 from dataview.compute.statistics.missing import KINDS, OF_SOME, kind_of
-from dataview.compute.statistics.reductions import Kind, State, moved_place
+from dataview.compute.statistics.reductions import PLACES, Kind, State, moved_place
 from dataview.compute.ways import (
     Cut,
     memory_of,
@@ -202,7 +202,7 @@ def _of_block(
             if part in states:
                 continue
             states[part] = part(block, other.axes, first)
-            if cut is not None and is_striped and "arg" in other.kind:
+            if cut is not None and is_striped and other.kind in PLACES:
                 shape = known_shape(node)
                 states[part] = moved_place(states[part], other.axes, cut.slices(shape), shape)
         found = _finished(statistics, states, at) if is_alone else states
