@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
+from dataview.compute.statistics import missing
 from dataview.index.sizes import sizes
 from oracle import assert_same, attempt, examples, silence
 
@@ -322,6 +323,23 @@ def test_nan_statistics_read_once_together():
     found = dv.evaluate(v._nanmean(0), v._nanstd(0), v._nanmax(0))
     assert len(reads) == 1
     np.testing.assert_allclose(found[1], np.nanstd(x, axis=0))
+
+
+def test_deviations_and_variances_without_nan_are_found_together(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    x[::5] = np.nan
+    calls, moments = [], missing._moments
+    monkeypatch.setattr(missing, "_moments", lambda *how: calls.append(how) or moments(*how))
+    v = dv.View(x)
+    variance, deviation = dv.evaluate(v._nanvar(0), v._nanstd(0))
+    assert len(calls) == 1
+    np.testing.assert_allclose(variance, np.nanvar(x, axis=0))
+    np.testing.assert_allclose(deviation, np.nanstd(x, axis=0))
+    for kinds in (missing.KINDS, missing.OF_SOME):
+        for one, other in (("var", "std"), ("nanvar", "nanstd")):
+            assert kinds[one].part is kinds[other].part
+    for name in ("min", "max"):  # of values with a mask
+        assert missing.OF_SOME[name].part is missing.OF_SOME[f"arg{name}"].part
 
 
 # ---------------------------------------------------------------- filling and leaving out

@@ -205,6 +205,7 @@ def _prod_part(block: np.ndarray, axes: Axes, first: int) -> State:
 # --- means ---------------------------------------------------------------------------------------
 
 
+@_by_columns
 def _mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return sum, counts, and the exact mean where all that is present is the same."""
     tall = _tall(block, axes)
@@ -294,6 +295,7 @@ def _mean_of_some(state: State, options: dict[str, Any]) -> Any:
 # --- moments -------------------------------------------------------------------------------------
 
 
+@_by_columns
 def _moments_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """Return counts, numbers near the means, what the means have more, and the spreads."""
     whole = _whole_of(block, axes)
@@ -409,9 +411,9 @@ KINDS = {
     **PLAIN,
     "nansum": Kind(_sum_part, PLAIN["sum"].combine, PLAIN["sum"].finish, True),
     "nanprod": Kind(_prod_part, PLAIN["prod"].combine, PLAIN["prod"].finish, True),
-    "nanmean": Kind(_by_columns(_mean_part), _add_means, _mean, False),
-    "nanvar": Kind(_by_columns(_moments_part), _merge_moments, _variance, False),
-    "nanstd": Kind(_by_columns(_moments_part), _merge_moments, _deviation, False),
+    "nanmean": Kind(_mean_part, _add_means, _mean, False),
+    "nanvar": Kind(_moments_part, _merge_moments, _variance, False),
+    "nanstd": Kind(_moments_part, _merge_moments, _deviation, False),
     "nanmin": Kind(_reduced_by(np.fmin), _combined_by(np.fmin), _extreme, False),
     "nanmax": Kind(_reduced_by(np.fmax), _combined_by(np.fmax), _extreme, False),
     "nanargmin": Kind(_arg_part(np.argmin, np.inf), _arg_of(True), _place, False),
@@ -474,19 +476,19 @@ def _place_of_some(state: State, options: dict[str, Any]) -> Any:
     return state[1]
 
 
-def _of_some(ufunc: np.ufunc, opposite: np.ufunc, finish: Callable[..., Any]) -> Kind:
-    return Kind(_some_part(ufunc, opposite), _combined_some(ufunc), finish, False)
-
+_LEAST = _some_part(np.minimum, np.maximum), _combined_some(np.minimum)
+_GREATEST = _some_part(np.maximum, np.minimum), _combined_some(np.maximum)
+"""What finds an extreme and where it is, once for both."""
 
 OF_SOME = {
     **KINDS,
-    "min": _of_some(np.minimum, np.maximum, _extreme_of_some),
-    "max": _of_some(np.maximum, np.minimum, _extreme_of_some),
-    "argmin": _of_some(np.minimum, np.maximum, _place_of_some),
-    "argmax": _of_some(np.maximum, np.minimum, _place_of_some),
-    "mean": Kind(_by_columns(_mean_part), _add_means, _mean_of_some, False),
-    "var": Kind(_by_columns(_moments_part), _merge_moments, _variance_of_some, False),
-    "std": Kind(_by_columns(_moments_part), _merge_moments, _deviation_of_some, False),
+    "min": Kind(*_LEAST, _extreme_of_some, False),
+    "max": Kind(*_GREATEST, _extreme_of_some, False),
+    "argmin": Kind(*_LEAST, _place_of_some, False),
+    "argmax": Kind(*_GREATEST, _place_of_some, False),
+    "mean": Kind(_mean_part, _add_means, _mean_of_some, False),
+    "var": Kind(_moments_part, _merge_moments, _variance_of_some, False),
+    "std": Kind(_moments_part, _merge_moments, _deviation_of_some, False),
 }
 """The same of pairs of a value and its mask."""
 

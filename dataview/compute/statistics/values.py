@@ -20,7 +20,7 @@ from dataview.compute.statistics.made_rows import (
     blocks_made,
     is_made_of_rows,
 )
-from dataview.compute.statistics.missing import KINDS, OF_SOME, kind_of
+from dataview.compute.statistics.missing import kind_of
 from dataview.compute.statistics.reductions import PLACES, Kind, State, moved_place
 from dataview.compute.ways import (
     Cut,
@@ -47,14 +47,17 @@ WINDOW = 64
 LEAST_WINDOW, WINDOW_VALUES = 4, 1 << 22
 """Of statistics with many values fewer parts are computed: these have so many values together."""
 
-_ALL = [*OF_SOME.items(), *KINDS.items()]
-_NAMES = {kind.part: name for name, kind in _ALL}
-_COMBINE = {kind.part: kind.combine for _, kind in _ALL}
-"""By the function that makes a part: the name of its statistic, and what combines two parts."""
-
 
 def _kind_of(node: Reduction) -> Kind:
     return kind_of(node.kind, known_dtype(node.node))
+
+
+def _parts_for(statistics: Sequence[Reduction]) -> dict[Callable[..., State], Reduction]:
+    """Return what makes the parts of statistics, each beside the first one that needs it."""
+    found: dict[Callable[..., State], Reduction] = {}
+    for other in statistics:
+        found.setdefault(_kind_of(other).part, other)
+    return found
 
 
 States: TypeAlias = "dict[Callable[..., State], State]"
@@ -119,7 +122,7 @@ def _of_blocks(
         return [_of_each_row(statistics, grid, of_block)]
     values = sum(size_of(known_shape(other)) for one in wanted for other in one.statistics)
     blocks = run_in_windows(of_block, grid, _window(values), "statistics")
-    return _of_all_totals(wanted, _combined(blocks, errors), errors)
+    return _of_all_totals(wanted, _combined(blocks, wanted, errors), errors)
 
 
 def _of_each_row(
@@ -171,7 +174,7 @@ def _of_cuts(
     blocks = run_in_windows(of_block, grid, _window(values), "statistics")
     for _, group in itertools.groupby(grid, place):
         cuts = list(group)
-        (total,) = _combined(itertools.islice(blocks, len(cuts)), errors)
+        (total,) = _combined(itertools.islice(blocks, len(cuts)), [wanted], errors)
         found = _of_totals(statistics, total, errors)
         for other, out, part in zip(statistics, outs, found, strict=True):
             out[place(cuts[0], other.keepdims)] = part
@@ -210,16 +213,23 @@ def _of_block(
     return found
 
 
-def _combined(blocks: Iterable[list[States]], errors: FloatErrors) -> list[States]:
+def _combined(
+    blocks: Iterable[list[States]], wanted: Sequence[Wanted], errors: FloatErrors
+) -> list[States]:
     """Return the parts of all blocks, combined in their order."""
-    totals: list[States] = []
+    totals: list[States] = [{} for _ in wanted]
+    needed = [_parts_for(one.statistics) for one in wanted]
     for several in blocks:
-        totals = totals or [{} for _ in several]
-        for total, states in zip(totals, several, strict=True):
-            for part, state in states.items():
-                with errors.noting_in(_NAMES[part]):
-                    total[part] = _COMBINE[part](total[part], state) if part in total else state
+        for total, states, parts in zip(totals, several, needed, strict=True):
+            for part, other in parts.items():
+                with errors.noting_in(other.kind):
+                    _add(total, part, states[part], other)
     return totals
+
+
+def _add(total: States, part: Callable[..., State], state: State, other: Reduction) -> None:
+    """Combine a part of a statistic with what there is of it."""
+    total[part] = _kind_of(other).combine(total[part], state) if part in total else state
 
 
 def _in_one_pass(
@@ -227,13 +237,14 @@ def _in_one_pass(
 ) -> list[States]:
     """Return the combined parts of statistics over the rows of nodes, as their blocks come."""
     totals: list[States] = [{} for _ in wanted]
+    needed = [_parts_for(one.statistics) for one in wanted]
     starts = [0] * len(wanted)
     for number, block in passing:
         statistics, total = wanted[number].statistics, totals[number]
-        for part in {_kind_of(other).part: None for other in statistics}:
-            with errors.noting_in(_NAMES[part]):
+        for part, other in needed[number].items():
+            with errors.noting_in(other.kind):
                 state = part(block, statistics[0].axes, starts[number])
-                total[part] = _COMBINE[part](total[part], state) if part in total else state
+                _add(total, part, state, other)
         starts[number] += len(block)
     if not all(totals):
         raise StreamError("the stream is empty: there is no statistic of it")
