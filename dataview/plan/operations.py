@@ -162,6 +162,10 @@ def is_present(values: Any) -> np.ndarray:
 _BOOLS = {bool, np.bool_}
 
 
+TEXTS = "UST"
+"""The kinds of texts, which have an order and no arithmetic."""
+
+
 def may_be_missing(dtype: np.dtype[Any]) -> bool:
     """Whether values of a dtype may be None, NaN or NaT."""
     return dtype.kind not in "biuSUV"

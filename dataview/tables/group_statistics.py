@@ -28,7 +28,7 @@ from dataview.plan.fields import computed_meta
 from dataview.plan.gaps import masks_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
-from dataview.plan.operations import is_present
+from dataview.plan.operations import TEXTS, is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.present import holds_codes, present_in
 from dataview.plan.ragged import Ragged
@@ -36,7 +36,7 @@ from dataview.samples import is_ragged
 from dataview.tables.coding import told
 from dataview.tables.group_blocks import Block
 from dataview.tables.group_quantiles import QUANTILES, dtype_to_sort, group_quantiles
-from dataview.tables.groupings import TEXTS, State, grouping_of, there_are
+from dataview.tables.groupings import State, grouping_of, there_are
 from dataview.tables.keys import (
     WINDOW,
     Groups,

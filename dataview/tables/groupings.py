@@ -246,10 +246,6 @@ def of_present(plain: Grouping, finish: Any = None, always: bool = False) -> Gro
     return Grouping(part, plain.combine, finish or plain.finish)
 
 
-TEXTS = "UST"
-"""The kinds of texts, which have an order and no arithmetic."""
-
-
 def grouping_of(kind: str, dtype: DType) -> Grouping:
     """Return how a statistic of groups of data of this dtype is computed."""
     plain, is_of_some = kind.removeprefix("nan"), kind.startswith("nan")

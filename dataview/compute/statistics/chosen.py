@@ -21,7 +21,14 @@ from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Evaluate, Node
-from dataview.plan.operations import Masked, NumpyFunction, may_be_missing, nothing_in, sqrt
+from dataview.plan.operations import (
+    TEXTS,
+    Masked,
+    NumpyFunction,
+    may_be_missing,
+    nothing_in,
+    sqrt,
+)
 from dataview.plan.present import both, known_in, may_lack
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
@@ -40,9 +47,6 @@ BEGUN = frozenset(["sum", "nansum", "prod", "nanprod", *EXTREMES])
 
 NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 """What an element that is left out is taken for, among texts an empty one for 0."""
-
-TEXTS = "UST"
-"""The kinds of texts."""
 
 
 # --- of what is there ----------------------------------------------------------------------------
