@@ -347,6 +347,36 @@ def test_a_batch_of_arrays_tells_of_gaps_whose_mask_it_leaves_out(fields, option
             assert len(list(loader)) == 1
 
 
+KINDS = ["b", None, "a", "b"]
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 1}, {"transform": lambda sample: sample}])
+def test_a_batch_of_arrays_tells_of_codes_of_no_label(options, monkeypatch):
+    d = dv.View(x=range(4), kind=np.array(KINDS, object))
+    v = dv.View(x=d.x, y=d.kind._codes())
+    for part in (v, v._shuffled(seed=0), dv.zip(x=v.x, y=v.y)):
+        monkeypatch.setattr(errors, "_told", set())  # as for a line that has not been told
+        with part._loader(4, fields={"a": "x", "b": "y"}, **options) as loader:
+            with pytest.warns(RuntimeWarning, match=NO_MASK.format("field 'b'")) as told:
+                batch = next(loader)
+        assert "_mask" not in str(told[0].message)
+        rows = [KINDS[row] for row in batch["a"]]
+        assert batch["b"].tolist() == [-1 if kind is None else "ab".index(kind) for kind in rows]
+
+
+def test_codes_are_told_of_only_where_one_is_missing_and_labels_were_found():
+    d = dv.View(x=range(4), kind=np.array(KINDS, object))
+    own, given = d.kind._codes(), d.kind._codes(labels=["a"])
+    whole = dv.View(x=d.x, y=own)._dropna()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert next(whole._loader(4, fields="y")).tolist() == [1, 0, 1]
+        assert next(dv.View(y=own)._loader(1, fields="y")).tolist() == [1]
+        assert next(dv.View(y=own._fillna(7))._loader(4, fields="y")).tolist() == [1, 7, 0, 1]
+        for y in (given, own._codes(labels=["a"])):
+            assert next(dv.View(y=y)._loader(4, fields="y")).tolist() == [-1, -1, 0, -1]
+
+
 def test_gaps_are_told_where_they_are_and_not_before():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

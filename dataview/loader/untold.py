@@ -10,11 +10,13 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.exchange import pack_like
 from dataview.loader.reading import OWN, reader
+from dataview.plan.fields import Attached
 from dataview.plan.gaps import MASK, masks_in
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.untold import is_untold, presence, warn_of_gaps
+from dataview.tables import MISSING, are_found_codes
 
 Read = Callable[[np.ndarray], Any]
 
@@ -22,9 +24,12 @@ Read = Callable[[np.ndarray], Any]
 def without_mask(node: Node, asked: Mapping[str, str]) -> dict[str, str]:
     """Return which of the fields that are asked for come without their mask: of each its name.
 
-    The fields of a stream may be unknown until it is read.
+    It is empty for codes, which have none.  The fields of a stream may be unknown until it is read.
     """
     masks = masks_in(node.fields)
+    parts = {n: p.node for n, p in node.fields.named.items() if isinstance(p, Attached)}
+    codes = {name for name, part in parts.items() if are_found_codes(part)}
+    masks |= dict.fromkeys(codes - masks.keys(), "")
     named = {name: masks.get(field, f"{field}{MASK}") for name, field in asked.items()}
     return {name: mask for name, mask in named.items() if mask not in asked.values()}
 
@@ -32,15 +37,16 @@ def without_mask(node: Node, asked: Mapping[str, str]) -> dict[str, str]:
 def watched(read: Read, node: Node, name: str, found: set[str]) -> Read:
     """Return what reads rows of a field, and notes the name when values of them are missing."""
     present = None if isinstance(node, (Record, Ragged)) else presence(node)
-    if present is None:
+    are_codes = present is None and are_found_codes(node)
+    if present is None and not are_codes:
         return read
-    there = reader(present)
+    there = None if present is None else reader(present)
 
     def read_and_watch(rows: np.ndarray) -> Any:
         values = read(rows)
         if name not in found:
             own = values[OWN] if isinstance(values, Mapping) else values
-            if is_untold(own, there(rows)):
+            if is_untold(own, own != MISSING if there is None else there(rows)):
                 found.add(name)
         return values
 

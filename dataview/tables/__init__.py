@@ -10,6 +10,7 @@ from dataview.tables.given_keys import check_by, given_keys
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
+    are_found_codes,
     Labels,
     checked_codes,
     coded,

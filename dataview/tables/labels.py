@@ -246,6 +246,16 @@ def _are_alike(labels: Sequence[Any]) -> bool:
     )
 
 
+def are_found_codes(node: Node) -> bool:
+    """Whether data are codes of labels that were found in them: -1 is of what is missing there.
+
+    Where the labels were given, -1 may be what the user wants for all others.
+    """
+    while isinstance(node, Select):
+        node = node.node
+    return isinstance(node, Mapped) and isinstance(node.step, Coding) and node.step.strict
+
+
 def labels_of(node: Node) -> Labels | None:
     """Return the labels that the metadata of codes have, None for other data."""
     return Labels(node.meta[LABELS]) if holds_codes(node) else None
