@@ -356,9 +356,11 @@ def test_a_batch_of_arrays_tells_of_codes_of_no_label(options, monkeypatch):
     v = dv.View(x=d.x, y=d.kind._codes())
     for part in (v, v._shuffled(seed=0), dv.zip(x=v.x, y=v.y)):
         monkeypatch.setattr(errors, "_told", set())  # as for a line that has not been told
-        with part._loader(4, fields={"a": "x", "b": "y"}, **options) as loader:
-            with pytest.warns(RuntimeWarning, match=NO_MASK.format("field 'b'")) as told:
-                batch = next(loader)
+        with (
+            part._loader(4, fields={"a": "x", "b": "y"}, **options) as loader,
+            pytest.warns(RuntimeWarning, match=NO_MASK.format("field 'b'")) as told,
+        ):
+            batch = next(loader)
         assert "_mask" not in str(told[0].message)
         rows = [KINDS[row] for row in batch["a"]]
         assert batch["b"].tolist() == [-1 if kind is None else "ab".index(kind) for kind in rows]

@@ -45,7 +45,7 @@ def warn_of_gaps(taker: str, data: str, also: str = "") -> None:
     """Warn that something which knows no gaps takes data for whole, once for a line of a user."""
     warn(
         f"{taker} knows no gaps: where values of {data} are missing, others such as 0 or -1 "
-        "stand in their place; _dropna() leaves these rows out, and _fillna(value) puts a value there"
-        + also,
+        "stand in their place; _dropna() leaves these rows out, and _fillna(value) puts a value "
+        "there" + also,
         once=True,
     )

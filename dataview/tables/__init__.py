@@ -10,8 +10,8 @@ from dataview.tables.given_keys import check_by, given_keys
 from dataview.tables.groups import Grouped
 from dataview.tables.joins import joined
 from dataview.tables.labels import (
-    are_found_codes,
     Labels,
+    are_found_codes,
     checked_codes,
     coded,
     counted,
@@ -33,6 +33,7 @@ __all__ = [
     "MISSING",
     "Grouped",
     "Labels",
+    "are_found_codes",
     "by_code",
     "check_by",
     "check_no_order",
