@@ -274,6 +274,9 @@ def test_len_is_known_unless_there_is_no_end():
     with pytest.raises(TypeError, match="never end"):
         len(loader)
     assert rows(endless._loader(2, num_samples=3)) == [[0, 1], [2]]
+    assert rows(endless._loader(2, "part-linear", num_samples=3)) == [[0, 1], [2]]
+    with pytest.raises(dv.StreamError, match="is visited in order"):
+        endless._loader(2, dv.samplers.linear(by="y", label=0))
 
 
 # -------------------- shards --------------------

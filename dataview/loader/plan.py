@@ -139,7 +139,7 @@ def _fingerprint(
 def _order_of_stream(sampler: Any) -> list[Any]:
     """Return what distinguishes the order of a stream from others."""
     chosen = samplers.sampler_of(sampler)
-    return ["stream"] if chosen.name.endswith("linear") else ["stream", *_signature(chosen)]
+    return ["stream"] if chosen.in_order else ["stream", *_signature(chosen)]
 
 
 def _signature(sampler: samplers.Sampler) -> list[Any]:
@@ -219,7 +219,7 @@ def _row_dealer(
 ) -> RowDealer:
     count = rows[OWN].count
     driver, *others = chosen.items()
-    if is_endless(count) and not (driver[1].name == "linear" and not others):
+    if is_endless(count) and not (driver[1].in_order and not others):
         raise StreamError("a view that never ends is visited in order: leave sampler= out")
 
     def orders(

@@ -12,7 +12,7 @@ from dataview.errors import StreamError
 from dataview.index import Permutation
 from dataview.samplers.labelled import dealt
 from dataview.samplers.protocol import Data, Function, Key, Sampler, Seed
-from dataview.samplers.simple import Linear, checked_weights, same
+from dataview.samplers.simple import checked_weights, same
 from dataview.samples import Stream, visited
 
 
@@ -21,6 +21,11 @@ class PartLinear(Sampler):
 
     name: ClassVar[str] = "part-linear"
     reads: ClassVar[bool] = False
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows stay as they are stored: they do."""
+        return True
 
     def at(self, data: Data, key: Key) -> Function:
         """Return each position as it is: the parts stand one after the other."""
@@ -114,7 +119,7 @@ def stream_by(node: Stream, sampler: Sampler, seed: Seed, epoch: int) -> Stream:
 
     Of parts that are not counted it is the one that they would have if they were.
     """
-    if isinstance(sampler, PartLinear) or (isinstance(sampler, Linear) and sampler.label is None):
+    if sampler.in_order:
         return node
     if isinstance(sampler, (PartLinearPermutation, PartPermutationPermutation)):
         is_both = isinstance(sampler, PartPermutationPermutation)

@@ -187,6 +187,11 @@ class Sampler:
         return False
 
     @property
+    def in_order(self) -> bool:
+        """Whether an epoch has all rows as they are stored, with any seed."""
+        return False
+
+    @property
     def replays(self) -> bool:
         """Whether an epoch begins where the one before ended, which then has to be drawn first."""
         return False

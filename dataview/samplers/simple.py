@@ -138,6 +138,11 @@ class Linear(Restrictable):
 
     name: ClassVar[str] = "linear"
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows stay as they are stored: all of them do."""
+        return self.label is None
+
     def at(self, data: Data, key: Key) -> Function:
         """Return each position as it is."""
         return same
