@@ -176,11 +176,11 @@ def test_the_script_for_torch_goes_on_from_where_it_was_killed(script):
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
     resumed = printed(*run, "2", cwd=script)
     # 24 batches are an epoch, of whose 33 before the kill the last checkpoint has 24
-    assert resumed == "rank 0 continues in epoch 1 behind row 0\n" + whole.split("\n", 1)[1]
+    assert resumed == "rank 0 resumes at epoch 1, row 0\n" + whole.split("\n", 1)[1]
     expected, found = weights(script / "whole.pt"), weights(script / "model.pt")
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     begun, more, *_ = printed(*run, "3", cwd=script).splitlines()
-    assert begun == "rank 0 continues in epoch 2 behind row 0" and more.startswith("epoch 3: ")
+    assert begun == "rank 0 resumes at epoch 2, row 0" and more.startswith("epoch 3: ")
 
 
 def test_the_script_for_torch_leaves_out_rows_in_which_something_is_missing(script):
@@ -205,7 +205,7 @@ def test_the_script_for_torch_trains_in_several_processes(script):
     assert python(*ranks, "killed.py", *run, cwd=script).returncode
     assert weights(script / "model.pt")
     resumed = printed(*ranks, *run, cwd=script).splitlines()
-    begun = [f"rank {rank} continues in epoch 0 behind row 400" for rank in range(2)]
+    begun = [f"rank {rank} resumes at epoch 0, row 400" for rank in range(2)]
     assert sorted(resumed[:2]) == begun and resumed[2:] == whole.splitlines()
     expected, found = weights(script / "whole.pt"), weights(script / "model.pt")
     assert all(torch.equal(found[name], expected[name]) for name in expected)

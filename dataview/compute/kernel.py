@@ -1,7 +1,7 @@
 """One block of an expression: the ufunc calls of a program, with buffers that are used again.
 
 NumPy is the reference: every step calls NumPy's own ufunc on operands of NumPy's own dtypes, or
-gives the same bits (see `engines`), so that values, dtypes and floating-point errors are those of
+gives the same bits (see `programs`), so that values, dtypes and floating-point errors are those of
 the eager expression.  Errors are noted while blocks run, and reported once, in the caller's thread.
 """
 
