@@ -1594,6 +1594,21 @@ def test_files_that_differ_are_unified_if_asked_for(tmp_path):
         dv.open(place, schema="union")
 
 
+@pytest.mark.parametrize("schema", ["same", "union"])
+@pytest.mark.parametrize("lists", [False, True])
+def test_times_of_day_and_durations_are_not_one_column(tmp_path, schema, lists):
+    times, passed = [datetime.time(1)], [datetime.timedelta(hours=30)]
+    own = {"a": [times], "b": [passed]} if lists else {"a": times, "b": passed}
+    place = folder(tmp_path / "a", **{name: {"x": values} for name, values in own.items()})
+    with pytest.raises(ValueError, match=r"'x' is .*\[us\] in b\.pa.*\[us\] times of day in a\.pa"):
+        dv.open(place, schema=schema)
+    both = dv.open(folder(tmp_path / "b", a={"x": times}, b={"x": [datetime.time(2)]}))
+    assert pa.table(both)["x"].to_pylist() == [datetime.time(1), datetime.time(2)]
+    one, other = (dv.View(pa.table({"x": values})) for values in (times, passed))
+    for joined in (dv.concat([one, other]), dv.concat([other, one])):
+        assert set(pa.table(joined)["x"].to_pylist()) == {datetime.timedelta(hours=1), *passed}
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
 def test_texts_that_are_codes_in_some_files_are_texts(tmp_path, suffix):
     texts = ["a", None, "a", None]

@@ -260,7 +260,10 @@ def _nature(kind: Any) -> str:
     """Return what values of a type are beside their dtype, such as texts or codes of them."""
     types = arrow().types
     if types.is_dictionary(kind):
-        return f"codes of {_nature(kind.value_type) or kind.value_type}"
+        told = "" if types.is_time(kind.value_type) else _nature(kind.value_type)
+        return f"codes of {told or kind.value_type}"
+    if types.is_time(kind):
+        return "times of day"
     if types.is_timestamp(kind) and kind.tz:
         return f"in {kind.tz}"
     if types.is_null(kind):
