@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import decimal
 import gc
 import itertools
 import json
@@ -16,6 +17,7 @@ from collections import Counter
 from functools import partial
 
 import fsspec
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -492,6 +494,91 @@ def test_a_part_of_another_schema_is_refused_or_unified(tmp_path):
     assert d.x._dtype() == np.int64
     assert d.y_mask().tolist() == [False, False, True, True, False, False]
     assert d.y[2:4]().tolist() == [0, 1]
+
+
+NOON = datetime.datetime(2026, 1, 1, 12)
+UNLIKE = {
+    "times with and without a zone": (
+        pa.array([NOON], pa.timestamp("us", "Europe/Rome")),
+        pa.array([NOON], pa.timestamp("us")),
+    ),
+    "texts and bytes": (pa.array(["a"]), pa.array([b"\xff"])),
+    "decimals and texts": (pa.array([decimal.Decimal("1.5")]), pa.array(["x"])),
+    "times of day and durations": (
+        pa.array([datetime.time(1)]),
+        pa.array([datetime.timedelta(hours=30)]),
+    ),
+    "codes and numbers": (pa.array(["a"]).dictionary_encode(), pa.array([1], "i4")),
+}
+
+
+def put_columns(folder, *columns, **meta):
+    folder.mkdir()
+    for number, column in enumerate(columns):
+        own = {key: values[number] for key, values in meta.items()}
+        field = pa.field("t", column.type, metadata=own or None)
+        table = pa.table([column], pa.schema([field]))
+        pq.write_table(table, folder / f"part-{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("schema", [{}, {"schema": "union"}])
+@pytest.mark.parametrize("how", [{}, {"layout": "parts"}, {"layout": "parts", "manifest": True}])
+@pytest.mark.parametrize("columns", UNLIKE.values(), ids=UNLIKE)
+def test_columns_of_unlike_meaning_are_refused(columns, how, schema, tmp_path):
+    for number, order in enumerate((columns, columns[::-1])):
+        place = put_columns(tmp_path / str(number), *order)
+        error = r"'t' is .* in part-1\.parquet, and .* in part-0\.parquet; open them one by one"
+        with pytest.raises(ValueError, match=error):
+            dv.open(place, **how, **schema)
+
+
+@pytest.mark.parametrize("how", [{}, {"layout": "parts"}, {"layout": "parts", "manifest": True}])
+def test_decimals_of_several_types_are_one_column_of_a_union_of_parts(how, tmp_path):
+    values = [decimal.Decimal("1000.5"), decimal.Decimal("10000.25")]
+    types = pa.decimal128(5, 1), pa.decimal128(7, 2)
+    columns = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
+    place = put_columns(tmp_path / "a", *columns)
+    with pytest.raises(ValueError, match=r"'t' is decimal128\(7, 2\) in part-1\.parquet, and dec"):
+        dv.open(place, **how)
+    column = pa.table(dv.open(place, **how, schema="union"))["t"]
+    assert column.type == types[1] and column.to_pylist() == values
+
+
+@pytest.mark.parametrize("manifest", [None, True])
+def test_parts_of_other_units_are_refused(manifest, tmp_path):
+    for name, units in (("a", ["m", "km"]), ("b", ["m", "m"])):
+        (tmp_path / name).mkdir()
+        for number, unit in enumerate(units):
+            with h5py.File(tmp_path / name / f"part-{number}.h5", "w") as file:
+                file["x"] = np.arange(2.0) + number
+                file["x"].attrs["unit"] = unit
+                file["x"].attrs["title"] = f"number {number}"
+    error = r"'x' is float64 of unit='km' in part-1\.h5, and float64 of unit='m' in part-0\.h5"
+    with pytest.raises(ValueError, match=error):
+        dv.open(tmp_path / "a", layout="parts", manifest=manifest)
+    for _ in range(2):  # the manifest is read the second time
+        d = dv.open(tmp_path / "b", layout="parts", manifest=manifest)
+        assert d.x().tolist() == [0, 1, 1, 2] and d.x._meta["unit"] == "m"
+        manifest = None
+    place = put_columns(tmp_path / "c", pa.array([1]), pa.array([2]), unit=("m", "km"))
+    for how in ({}, {"layout": "parts"}):
+        with pytest.raises(ValueError, match=r"'t' is int64 of unit='km' in part-1\.parquet"):
+            dv.open(place, **how)
+
+
+@pytest.mark.parametrize("manifest", [None, True])
+def test_metadata_are_those_of_the_first_part_that_tells_what_a_column_is(manifest, tmp_path):
+    times = UNLIKE["times with and without a zone"][0]
+    place = put_columns(tmp_path / "a", pa.nulls(1), times)
+    found = pa.table(dv.open(place, layout="parts", manifest=manifest))["t"]
+    assert found.type == times.type and found.to_pylist() == [None, *times.to_pylist()]
+    more = pa.table({"t": times, "n": [1]})
+    pq.write_table(pa.table({"n": [0]}), place / "part-0.parquet")
+    pq.write_table(more, place / "part-1.parquet")
+    union = {"layout": "parts", "schema": "union", "manifest": manifest}
+    found = pa.table(dv.open(place, **union))["t"]
+    assert found.type == times.type and found.to_pylist() == [None, *times.to_pylist()]
 
 
 EMPTY = {

@@ -232,6 +232,11 @@ def computed_meta(
     return read_only_meta({name: value for name, value in found.items() if value is not None})
 
 
+OF_TYPES = ("timezone", "time_of_day", "decimal")
+"""The metadata that say of which type values are where that is more than a dtype."""
+
+OF_VALUES = (*OF_TYPES, "unit", "units", "calendar", "scale_factor", "add_offset")
+"""The metadata that say what each value means, wherever it stands."""
 SAMPLE_AXES: dict[str, Callable[[Any], int | None]] = {}
 """By the name of metadata, along which axis samples stand; None if they are rows, as elsewhere."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate_all
-from dataview.formats.tables import NOTHING, Column, Kind, Name
+from dataview.formats.tables import Column, Kind, Name
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
 from dataview.plan.gaps import masks_in
@@ -67,10 +67,9 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     mask = least_present(node, 1) if depth else leaf.mask
     has_missing = lacks_lists or leaf.mask is not None or mask is not None
     of_elements = mask is not None and len(mask.shape or ()) > 1
-    # Of a part without any value it is not known of which dtype its values would be.
-    is_empty = isinstance(node, Stored) and getattr(node.source, "nature", "") == NOTHING
-    nature = NOTHING if is_empty else ""
-    return Kind(node.dtype, node.shape[1:], depth, has_missing, nature, lacks_elements=of_elements)
+    nature = getattr(node.source, "nature", "") if isinstance(node, Stored) else ""
+    kind = Kind(node.dtype, node.shape[1:], depth, has_missing, nature, lacks_elements=of_elements)
+    return kind.meant(leaf.node.meta)
 
 
 def rows_in(node: Node) -> int:

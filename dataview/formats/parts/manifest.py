@@ -21,7 +21,7 @@ from dataview.formats.tables import Kind, Name
 from dataview.sources import Place, from_here, is_url, key_of, new_file, open_regular
 
 NAME = ".dataview-parts.json"
-VERSION = 2
+VERSION = 3
 
 LONGEST = 1 << 28
 """A manifest of more bytes is taken for a broken one."""
@@ -129,8 +129,7 @@ def _written(kind: Kind, name: Name) -> list[Any]:
                 f"a manifest has no word for the dtype {kind.dtype} of {'.'.join(name)!r}; open "
                 "without manifest="
             )
-    own = [text, list(kind.shape), kind.depth, kind.has_missing, kind.nature, kind.nothing]
-    return [*own, True] if kind.lacks_elements else own
+    return [text, list(kind.shape), *kind[2:]]
 
 
 def _with_words(labels: list[object], name: Name) -> list[object]:
@@ -151,13 +150,14 @@ def _kind(
     has_missing: Any,
     nature: Any,
     nothing: Any,
-    lacks_elements: Any = False,
+    lacks_elements: Any,
+    meaning: Any,
 ) -> Kind:
     found: Any = np.dtypes.StringDType() if dtype == _TEXT else _dtype(dtype)
     _check(all(type(length) is int and length >= 0 for length in shape))
     _check(type(depth) is int and {type(has_missing), type(lacks_elements)} == {bool})
-    _check(type(nature) is str and (nothing is None or type(nothing) is int))
-    return Kind(found, tuple(shape), depth, has_missing, nature, nothing, lacks_elements)
+    _check({type(nature), type(meaning)} == {str} and (nothing is None or type(nothing) is int))
+    return Kind(found, tuple(shape), depth, has_missing, nature, nothing, lacks_elements, meaning)
 
 
 def _dtype(text: str) -> Any:

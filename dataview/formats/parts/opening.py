@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dataview.formats.contents import NoRows
+from dataview.formats.parts.columns import kinds_of, metas_of
 from dataview.formats.parts.counting import Counted, How, counted, looked_at
 from dataview.formats.parts.listing import Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.partition import of_partition
 from dataview.formats.parts.stream import PartSamples, stream_of_parts
 from dataview.formats.parts.views import node_of_parts
-from dataview.formats.tables import check_schema
+from dataview.formats.tables import NOTHING, Kind, Name, check_schema
 from dataview.index import is_integer
 from dataview.plan.kinds import LateStored, Record, Stored
 from dataview.plan.node import Node
@@ -96,7 +97,29 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     table = PartsTable(these if is_own else _only(these, these.listing.only(share)), how)
     if first is None or (is_own and share[0]):  # it is not the first part of all
         first = _first_opened(how, whole)
-    return node_of_parts(table, first)
+    return node_of_parts(table, first, _metas_of_others(how, table, first))
+
+
+def _metas_of_others(how: How, table: PartsTable, first: Node) -> dict[Name, Mapping[str, Any]]:
+    """Return the metadata of columns of which the first part does not say what they are.
+
+    It lacks them, or has no value of them; the first part that tells it has the metadata, too.
+    """
+    kinds = kinds_of(first, table.title)
+    unknown = {name for name in table.kinds if not _tells(kinds, name)}
+    found: dict[Name, Mapping[str, Any]] = {}
+    for schema, model in zip(table.these.schemas, table.these.models, strict=True):
+        own = {name for name in unknown if _tells(schema, name)}
+        if own:
+            metas = metas_of(looked_at(how, table.these.listing.path_of(model)))
+            found.update((name, metas[name]) for name in own & metas.keys())
+            unknown -= own
+    return found
+
+
+def _tells(schema: Mapping[Name, Kind], name: Name) -> bool:
+    """Whether columns of a part have one, and values of it."""
+    return name in schema and schema[name].nature != NOTHING
 
 
 def _first_opened(how: How, listing: Listing) -> Node:

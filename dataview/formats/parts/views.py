@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from dataview.formats.contents import described
 from dataview.formats.parts.columns import ROWS, labels_of, metas_of, windows_of
 from dataview.formats.parts.loaded import PartsTable
-from dataview.formats.tables import column_node, table_node
+from dataview.formats.tables import DECIMAL, Name, column_node, table_node
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Fields
 from dataview.plan.node import Node
 from dataview.plan.present import LABELS
 
 
-def node_of_parts(table: PartsTable, like: Node) -> Node:
-    """Return the node of all parts; `like` is one of them that was opened."""
+def node_of_parts(
+    table: PartsTable, like: Node, others: Mapping[Name, Mapping[str, Any]] = MappingProxyType({})
+) -> Node:
+    """Return the node of all parts; `like` is one of them that was opened.
+
+    `others` are the metadata of columns of which that one does not say what they are.
+    """
     labels = {**labels_of(like), **table.these.labels}
     table.number_alike(labels)
     if [*table.kinds] != [ROWS]:
         lost = like.fields.unread
-        metas = metas_of(like)
+        metas = {**metas_of(like), **others}
         for name, own in labels.items():
             metas[name] = {**metas.get(name, {}), LABELS: own}
+        for name, meta in metas.items():
+            if DECIMAL in meta and table.kinds[name].nature:  # that of all may have more digits
+                metas[name] = {**meta, DECIMAL: table.kinds[name].nature}
         return described(table_node(table, table.kinds, None, metas, lost), like.meta)
     node = described(column_node(table, ROWS, table.kinds[ROWS]), like.meta)
     windows = windows_of(like)

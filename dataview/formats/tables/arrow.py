@@ -236,10 +236,10 @@ class _Values(NamedTuple):
         """Return the leaf of them inside of what is around."""
         shape, depth, nullable, inside = around
         inside = inside and not may_be_missing(self.kind.dtype)
-        dtype, *_, nature, nothing, _ = self.kind
-        return Leaf(
-            Kind(dtype, shape, depth, nullable, nature, nothing, inside), self.type, self.meta
+        kind = self.kind._replace(
+            shape=shape, depth=depth, has_missing=nullable, lacks_elements=inside
         )
+        return Leaf(kind, self.type, self.meta)
 
 
 @functools.lru_cache(maxsize=1 << 10)  # columns of a table are of few types

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from dataview.formats.tables.late_values import Filled, LateValues
+from dataview.plan.fields import OF_TYPES, OF_VALUES
 from dataview.plan.operations import is_present, may_be_missing
 
 Name: TypeAlias = tuple[str, ...]
@@ -88,12 +89,17 @@ NOTHING = "nothing"
 """The nature of a column of a type that has no values."""
 
 
+SCALARS = (np.ndarray, np.generic)
+"""What NumPy has of values, which attributes of files are."""
+
+
 class Kind(NamedTuple):
     """What the values of a column are; `depth` counts lists inside lists.
 
     `nature` says in words what they are beside their dtype: columns of other natures have nothing
     in common.  `nothing` stands where there is no value, None for what is usual for the dtype.
     `lacks_elements` is true if elements of a row of more axes may be missing, and not only rows.
+    `meaning` is what metadata say of each value: see `meant`.
     """
 
     dtype: np.dtype[Any]
@@ -103,6 +109,18 @@ class Kind(NamedTuple):
     nature: str = ""
     nothing: Any = None
     lacks_elements: bool = False
+    meaning: str = ""
+
+    def meant(self, meta: Mapping[str, Any]) -> Kind:
+        """Return the same with what metadata say of each value, beside its nature.
+
+        >>> Kind(np.dtype("f4")).meant({"unit": "km", "title": "roads"}).meaning
+        "unit='km'"
+        """
+        names = OF_VALUES if not self.nature else OF_VALUES[len(OF_TYPES) :]
+        told = [(name, meta[name]) for name in names if meta.get(name) is not None]
+        plain = [(name, v.tolist() if isinstance(v, SCALARS) else v) for name, v in told]
+        return self._replace(meaning=", ".join(f"{name}={value!r}" for name, value in plain))
 
     @property
     def mask_shape(self) -> tuple[int, ...]:

@@ -262,7 +262,7 @@ def _beside(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _kinds_of(table: ArrowTable) -> dict[Name, Kind]:
-    return {name: leaf.kind for name, leaf in table.leaves.items()}
+    return {name: leaf.kind.meant(leaf.meta) for name, leaf in table.leaves.items()}
 
 
 def _decode_mixed(tables: Sequence[ArrowTable]) -> None:

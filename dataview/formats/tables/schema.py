@@ -179,7 +179,8 @@ def _words(kind: Kind) -> str:
     shape = f" of shape {kind.shape}" if kind.shape else ""
     words = [] if kind.dtype.hasobject and kind.nature else [str(kind.dtype)]
     told = " ".join([*words, *filter(None, [kind.nature])])
-    return f"{'lists of ' * kind.depth}{shortened(told)}{shape}"
+    meant = f" of {shortened(kind.meaning)}" if kind.meaning else ""
+    return f"{'lists of ' * kind.depth}{shortened(told)}{shape}{meant}"
 
 
 class Tables(Table):
