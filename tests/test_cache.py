@@ -443,6 +443,54 @@ def test_a_rest_that_was_not_asked_for_is_not_taken(server, answer):
     assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == data
 
 
+@pytest.mark.parametrize(
+    ("first", "rest", "size"),
+    [
+        ({"ETag": '"v1"'}, {"ETag": '"v2"'}, 900_000),
+        ({"ETag": '"v1"'}, {}, 900_000),
+        ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {"ETag": '"v2"'}, 900_000),
+        (
+            {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"},
+            {"Last-Modified": "Mon, 01 Jan 2024 00:00:09 GMT"},
+            900_000,
+        ),
+        ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {}, 900_003),
+    ],
+)
+def test_a_rest_of_another_version_is_not_joined_to_the_first_half(server, first, rest, size):
+    old, new = b"old" * 300_000, (b"new" * 300_001)[:size]
+
+    def ignoring(handler):  # a server that sends a part whatever If-Range says
+        asked = handler.headers.get("Range")
+        if asked:
+            handler.answer_part(asked, new, rest)
+        elif len(server.asked) > 1:
+            handler.answer(200, new, rest)
+        else:
+            handler.answer(200, old[:450_000], first, len(old))
+            handler.close_connection = True
+
+    server.faults["/x.bin"] = ignoring
+    assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == new
+    assert [part is None for part in server.ranges()] == [True, False, True]
+
+
+def test_a_rest_without_a_time_is_taken_from_a_server_that_has_no_marks(server):
+    data, time = server.files["/x.bin"], {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+
+    def short(handler):
+        asked = handler.headers.get("Range")
+        if asked:
+            handler.answer_part(asked, data, {})
+        else:
+            handler.answer(200, data[:400_000], time, len(data))
+            handler.close_connection = True
+
+    server.faults["/x.bin"] = short
+    assert cache.download(f"{server.url}/x.bin", deadline=1000).read_bytes() == data
+    assert len(server.asked) == 2
+
+
 def test_a_server_that_has_no_rest_is_asked_for_all(server):
     def none(handler):
         return handler.answer(416) if "Range" in handler.headers else False

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeAlias
 
 from dataview.errors import import_library
 from dataview.index.progress import Task, begin
@@ -193,9 +193,7 @@ class _Answers:
         if response.status_code == 304 and self.known:
             raise Unchanged
         if response.status_code == 416:  # the file has changed, or the server cannot count
-            self.file.restart()
-            self.stamp = {}
-            raise BrokenOff("the server has no rest of what it began to send")
+            self._begin_anew("the server has no rest of what it began to send")
         if response.is_redirect or not response.ok:
             return
         if response.status_code == 206:
@@ -211,10 +209,28 @@ class _Answers:
         self.file.expect(None if size is None else int(size))
 
     def _go_on(self, headers: Mapping[str, str]) -> None:
-        if not headers.get("Content-Range", "").startswith(f"bytes {self.file.count}-"):
-            self.file.restart()
-            self.stamp = {}
-            raise BrokenOff("the server sends another part than was asked for")
+        part = headers.get("Content-Range", "")
+        if not part.startswith(f"bytes {self.file.count}-"):
+            self._begin_anew("the server sends another part than was asked for")
+        if not self._is_of_the_same(_stamp_of(headers), part.rpartition("/")[2]):
+            self._begin_anew("it was replaced while it was fetched")
+
+    def _is_of_the_same(self, told: Stamp, total: str) -> bool:
+        """Whether a part is of the file that has begun to arrive: some servers ignore If-Range.
+
+        A part need not repeat the time, but it has the ETag.
+        """
+        modified = self.stamp.get("modified")
+        return (
+            told.get("etag") == self.stamp.get("etag")
+            and told.get("modified", modified) == modified
+            and (self.file.total is None or total in ("*", str(self.file.total)))
+        )
+
+    def _begin_anew(self, reason: str) -> NoReturn:
+        self.file.restart()
+        self.stamp = {}
+        raise BrokenOff(reason)
 
     def close(self) -> None:
         """Close the connection; requests would keep it open as long as anybody has an answer."""
