@@ -4,6 +4,7 @@ import datetime
 import decimal
 import itertools
 import math
+import operator
 import pickle
 import sqlite3
 import warnings
@@ -475,6 +476,54 @@ def test_dates_are_compared_with_dates_of_python_and_texts():
             d.day < text  # noqa: B015
         with pytest.raises(ValueError, match="is no date"):
             d.day == text  # noqa: B015
+
+
+AN_HOUR = datetime.time(1)
+
+
+def test_times_of_day_are_compared_with_times_of_python_and_texts():
+    times = [AN_HOUR, datetime.time(2, 30), None, datetime.time(23, 0, 0, 1)]
+    d = dv.View(pa.table({"t": times, "n": [1, 2, 3, 4]}))
+    for time, text in ((AN_HOUR, "01:00"), (times[3], "23:00:00.000001"), (times[1], "02:30:00")):
+        for one in (time, text):
+            for operation in (operator.eq, operator.ne, operator.lt, operator.ge):
+                wanted = [t is not None and operation(t, time) for t in times]
+                assert operation(d.t, one)().tolist() == wanted
+        assert (time < d.t)().tolist() == [t is not None and time < t for t in times]
+        assert np.isin(d.t, [time, AN_HOUR]).tolist() == [t in (time, AN_HOUR) for t in times]
+        found = np.where(d.n < 3, d.t, time)
+        assert found().tolist() == (np.where(d.n() < 3, d.t(), found()[3])).tolist()
+        assert pa.array(found()[3:], pa.int64()).cast(pa.time64("us")).to_pylist() == [time]
+        assert d._group(by="t")[time].n().tolist() == [times.index(time) + 1]
+    assert (d.t[0] == AN_HOUR)() and not (d.t[0] != "01:00")()
+    for text in ("one", "24:00", "01:60", "1:00", "01:00+02:00", ""):
+        with pytest.raises(ValueError, match=r"is no time of day; times of day are compared with"):
+            d.t < text  # noqa: B015
+        with pytest.raises(ValueError, match="is no time of day"):
+            d.t == text  # noqa: B015
+    zoned = AN_HOUR.replace(tzinfo=datetime.UTC)
+    with pytest.raises(ValueError, match="has a zone, and the data are times of day without one"):
+        d.t == zoned  # noqa: B015
+    spans = d.t._with_meta(time_of_day=None)
+    with pytest.raises(TypeError, match=r"are durations, and .* is a time of day"):
+        spans == AN_HOUR  # noqa: B015
+
+
+def test_times_of_day_are_filled_and_written_with_times_of_python(tmp_path):
+    table = pa.table({"t": [AN_HOUR, None], "lists": [[AN_HOUR], [AN_HOUR, datetime.time(2)]]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    d, five = dv.View(table), datetime.time(5)
+    wanted = [datetime.timedelta(hours=1), datetime.timedelta(hours=5)]
+    assert d.t._fillna(five)().tolist() == wanted
+    assert dv.open(tmp_path / "a.parquet", fill={"t": five}).t().tolist() == wanted
+    assert d.lists._pad(five)().tolist() == [wanted, [wanted[0], 2 * wanted[0]]]
+    own = d._copy()
+    own.t[0] = five
+    assert pa.table(own)["t"].to_pylist() == [five, None]
+    own.t = [AN_HOUR, five]
+    assert pa.table(own)["t"].to_pylist() == [AN_HOUR, five]
+    own.t[:] = np.array([five, AN_HOUR], object)
+    assert pa.table(own)["t"].to_pylist() == [five, AN_HOUR]
 
 
 def test_equality_as_a_whole_is_that_of_data_and_gaps():

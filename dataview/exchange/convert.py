@@ -25,7 +25,7 @@ from dataview.plan.values import is_scalar, listed
 from dataview.samples import AnyLength, IteratorSamples, Stream, likeness, stack_nodes
 from dataview.sources import ArraySource, Source
 
-_OBJECTS = (numbers.Number, datetime.date, datetime.timedelta)
+_OBJECTS = (numbers.Number, datetime.date, datetime.time, datetime.timedelta)
 """Values without a dtype that NumPy computes with as objects: a fraction, a decimal."""
 
 

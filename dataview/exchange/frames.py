@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import import_library
-from dataview.formats import TIME_OF_DAY, node_of_table
+from dataview.formats import node_of_table
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
@@ -23,6 +23,7 @@ from dataview.plan.layout import reshaped
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.ragged import Ragged, laid_out
+from dataview.plan.values import TIME_OF_DAY
 from dataview.sources import ArraySource, Source
 from dataview.tables import with_labels
 

@@ -19,7 +19,6 @@ from dataview.formats import (
     array_of_labels,
     as_told,
     coded_in_arrow,
-    is_time_of_day,
     with_dates,
 )
 from dataview.plan.build import keyed
@@ -27,6 +26,7 @@ from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, membe
 from dataview.plan.node import Node
 from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import is_time_of_day
 from dataview.samples import with_lengths
 from dataview.sources import Memo
 from dataview.tables import MISSING, Labels, labels_of, name_of

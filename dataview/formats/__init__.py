@@ -19,11 +19,9 @@ from dataview.formats.parts import checked_partition, refreshed, to_be_divided
 from dataview.formats.saving import created, save
 from dataview.formats.tables import (
     DECIMAL,
-    TIME_OF_DAY,
     array_of_labels,
     as_told,
     coded_in_arrow,
-    is_time_of_day,
     node_of_column,
     node_of_rows,
     node_of_table,
@@ -35,7 +33,6 @@ __all__ = [
     "DECIMAL",
     "FORMATS",
     "INDEX_OPTIONS",
-    "TIME_OF_DAY",
     "Faces",
     "Format",
     "H5pySource",
@@ -50,7 +47,6 @@ __all__ = [
     "coded_in_arrow",
     "computed_once",
     "created",
-    "is_time_of_day",
     "laid_out",
     "matching",
     "node_of_column",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
@@ -72,6 +73,56 @@ def _has_buffer(value: Any) -> bool:
     return True
 
 
+# --- times of day are the time since midnight --------------------------------------------------
+
+TIME_OF_DAY = "time_of_day"
+"""The metadata of durations under this name are true if they are times of day, since midnight."""
+
+
+def is_time_of_day(meta: Mapping[str, Any]) -> bool:
+    """Whether metadata tell that durations are times of day."""
+    return meta.get(TIME_OF_DAY) is True
+
+
+def since_midnight(value: datetime.time) -> np.timedelta64:
+    """Return a time of day as the time since midnight.
+
+    >>> since_midnight(datetime.time(1, 0, 2))
+    np.timedelta64(3602000000,'us')
+    """
+    if value.tzinfo is not None:
+        raise ValueError(
+            f"{value!r} has a zone, and the data are times of day without one; "
+            "value.replace(tzinfo=None) drops it"
+        )
+    passed = datetime.timedelta(
+        hours=value.hour,
+        minutes=value.minute,
+        seconds=value.second,
+        microseconds=value.microsecond,
+    )
+    return np.timedelta64(passed)
+
+
+def in_durations(value: Any) -> Any:
+    """Return times of day of Python's, also those of a list, as the time since midnight.
+
+    >>> in_durations([datetime.time(0, 1), None])
+    [np.timedelta64(60000000,'us'), None]
+    """
+    if isinstance(value, datetime.time):
+        return since_midnight(value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        listed_in = value.tolist()
+        found = in_durations(listed_in)
+        return value if found is listed_in else found
+    if type(value) not in _LISTS:
+        return value
+    found = [in_durations(part) for part in value]
+    is_same = all(part is own for part, own in zip(found, value, strict=True))
+    return value if is_same else found
+
+
 # --- casts by NumPy's rule `same_kind`, refused where they would lose data --------------------
 
 
@@ -94,6 +145,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return _number(value, dtype)
     weak = not isinstance(value, (np.ndarray, np.generic))
     value = listed(value) if weak else value
+    value = in_durations(value) if dtype.kind == "m" else value
     given = np.asarray(value)
     if not _may_cast(given, dtype, weak):
         raise _lossy(str(given.dtype), dtype)

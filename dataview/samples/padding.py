@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
@@ -22,7 +23,7 @@ from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, m
 from dataview.plan.node import DType, Evaluate, Node, Part
 from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
-from dataview.plan.values import holding
+from dataview.plan.values import holding, since_midnight
 from dataview.samples.asking import Longest, longest_in
 from dataview.samples.collecting import lengths_of_axes, longest_of, with_lengths
 from dataview.samples.numbered import NumberedSamples, RaggedSamples
@@ -97,7 +98,9 @@ class Padding:
         return found
 
     def of(self, dtype: DType) -> Padding:
-        """Return the padding for values of a dtype: a mask stays one."""
+        """Return the padding for values of a dtype: a mask stays one, times are durations."""
+        if dtype.kind == "m" and isinstance(self.value, datetime.time):
+            return replace(self, value=since_midnight(self.value))
         is_truth = type(self.value) is int and self.value in (0, 1)
         return replace(self, value=bool(self.value)) if dtype.kind == "b" and is_truth else self
 

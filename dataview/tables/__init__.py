@@ -4,7 +4,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 """
 
 from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
-from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates
+from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates, in_times
 from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.given_keys import check_by, given_keys
 from dataview.tables.groups import Grouped
@@ -51,6 +51,7 @@ __all__ = [
     "in_dates",
     "in_labels",
     "in_order",
+    "in_times",
     "joined",
     "known",
     "labels_in_common",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.present import LABELS, holds_codes
+from dataview.plan.values import is_time_of_day, since_midnight
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
 from dataview.tables.labels import Labels, decoded, labels_of
@@ -179,29 +180,81 @@ _WRITTEN = re.compile(
 )
 """A date or a time as ISO 8601 writes it, and its zone."""
 
+_WRITTEN_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?", re.ASCII)
+"""A time of day as ISO 8601 writes it."""
+
 
 def in_dates(left: Argument, right: Argument) -> tuple[Argument, Argument]:
     """Return both sides of a comparison, such that one date beside dates is one of NumPy's."""
     return _one(left, right), _one(right, left)
 
 
+def in_times(operands: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Return operands such that times of Python's beside times of day are durations, as these."""
+    if not any(map(_is_time, operands)):
+        return operands
+    times = [one for one in operands if isinstance(one, Node) and is_time_of_day(one.meta)]
+    return tuple([_one(one, times[0]) if times and _is_time(one) else one for one in operands])
+
+
+def _is_time(side: Argument) -> bool:
+    """Whether a side is one time of day of Python's."""
+    memory = side.source.memory if isinstance(side, Stored) and side.shape == () else None
+    return memory is not None and isinstance(memory[()], datetime.time)
+
+
 def _one(side: Argument, other: Argument) -> Argument:
     """Return a side as a date or duration if it is one, or a text, and the other side has some."""
-    kind = other.dtype.kind if isinstance(other, Node) and other.dtype is not None else ""
-    if kind not in ("M", "m") or not isinstance(side, Stored) or side.shape != ():
+    if not isinstance(other, Node) or not isinstance(side, Stored) or side.shape != ():
+        return side
+    kind = "" if other.dtype is None else other.dtype.kind
+    if kind not in ("M", "m"):
         return side
     value = None if side.source.memory is None else side.source.memory[()]
-    found = dated(value, kind)
+    found = dated(value, kind, is_time_of_day(other.meta))
     return side if found is value else stored(ArraySource(np.array(found)), False)
 
 
-def dated(value: Any, kind: str) -> Any:
-    """Return one value beside dates (M) or durations (m) as one of NumPy's, if it is one at all."""
+def dated(value: Any, kind: str, are_times: bool = False) -> Any:
+    """Return one value beside dates (M) or durations (m) as one of NumPy's, if it is one at all.
+
+    Durations may be times of day, which are compared with those of Python, and with texts.
+    """
+    if are_times and kind == "m" and isinstance(value, str):
+        return _time_of_text(value)
+    if kind == "m" and isinstance(value, datetime.time):
+        return since_midnight(value) if are_times else _no_time(value)
     if kind == "m" and isinstance(value, datetime.timedelta):
         return np.timedelta64(value)
     if kind == "M" and isinstance(value, str):
         return _of_text(value)
     return _in_utc(value) if kind == "M" and isinstance(value, datetime.date) else value
+
+
+def _no_time(value: datetime.time) -> NoReturn:
+    raise TypeError(
+        f"the data are durations, and {value!r} is a time of day; compare them with a "
+        "datetime.timedelta, or say what they are: view._with_meta(time_of_day=True)"
+    )
+
+
+def _time_of_text(text: str) -> np.timedelta64:
+    """Return the time since midnight that a text says.
+
+    >>> _time_of_text("01:30"), _time_of_text("00:00:00.000000001")
+    (np.timedelta64(90,'m'), np.timedelta64(1,'ns'))
+    """
+    written = _WRITTEN_TIME.fullmatch(text.strip())
+    hours, minutes, seconds = map(int, written.groups("0")[:3]) if written else (24, 0, 0)
+    if written is None or hours > 23 or minutes > 59 or seconds > 59:
+        raise ValueError(
+            f"{str(text)!r} is no time of day; times of day are compared with texts such as "
+            "'10:30' and '10:30:00.25', and with datetime.time"
+        )
+    found = np.timedelta64(60 * hours + minutes, "m")
+    found = found if written[3] is None else found + np.timedelta64(seconds, "s")
+    digits = written[4]
+    return found + np.timedelta64(int(digits.ljust(9, "0")), "ns") if digits else found
 
 
 def _in_utc(value: datetime.date) -> np.datetime64:

@@ -21,6 +21,7 @@ from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.values import is_time_of_day
 from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, as_list, by_code
 from dataview.tables.comparing import dated
@@ -112,7 +113,7 @@ class Grouped:
             start += count
 
     def __getitem__(self, label: Any) -> Any:
-        _, _, groups, of_groups, order = self._rows
+        _, keys, groups, of_groups, order = self._rows
         order.array()  # which finds the others with it
         counts, table = of_groups.array(), groups.array()
         there = np.ones(len(table), bool)
@@ -127,7 +128,8 @@ class Grouped:
             )
         for number, given in enumerate(wanted):
             column, own = table[str(number)], np.empty(1, object)
-            value = own[0] = dated(given, column.dtype.kind)
+            are_times = is_time_of_day(keys[number].node.meta)
+            value = own[0] = dated(given, column.dtype.kind, are_times)
             if not is_present(own)[0]:
                 there &= ~is_present(column)
             else:  # a list is one label, and no array of several

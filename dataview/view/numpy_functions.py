@@ -37,9 +37,10 @@ from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.questions import computed
 from dataview.plan.symbols import deferring
+from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers
 from dataview.samples import asked, statistic
-from dataview.tables import distinct
+from dataview.tables import distinct, in_times
 from dataview.view import lengths, masks, outputs
 from dataview.view.face import (
     BaseView,
@@ -181,7 +182,7 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
-    found: Node = computed(operation, tuple(map(_operand, operands)))[0]
+    found: Node = computed(operation, in_times(tuple(map(_operand, operands))))[0]
     return found
 
 
@@ -327,9 +328,11 @@ def _hstack(tup: Any) -> Node:
     return joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
 
 
-def _isin(*args: Any, **options: Any) -> Any:
-    found = isin(*args, **options)
-    return ROWS[np.isin](*args, **options) if found is LEFT else found
+def _isin(element: Any, test_elements: Any, *args: Any, **options: Any) -> Any:
+    if isinstance(element, BaseView) and is_time_of_day(node_of(element).meta):
+        test_elements = in_durations(test_elements)
+    found = isin(element, test_elements, *args, **options)
+    return ROWS[np.isin](element, test_elements, *args, **options) if found is LEFT else found
 
 
 @deferring

@@ -308,6 +308,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc in _ORDERS:
         tables.check_no_order(ufunc.__name__, *operands)
         operands = tables.in_dates(*operands)
+    operands = tables.in_times(operands)
     found = computed(ufunc, operands)
     return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
 

@@ -5,7 +5,6 @@ from dataview.formats.tables.arrow import (
     HAS_MASK,
     OF_ELEMENTS,
     TABLE_META,
-    TIME_OF_DAY,
 )
 from dataview.formats.tables.arrow_labels import (
     array_of_labels,
@@ -16,7 +15,6 @@ from dataview.formats.tables.arrow_objects import (
     as_told,
     holding,
     is_decimal,
-    is_time_of_day,
     told_decimal,
     type_in,
     with_dates,
@@ -42,7 +40,6 @@ __all__ = [
     "OF_ELEMENTS",
     "TABLE_META",
     "TABLE_SUFFIXES",
-    "TIME_OF_DAY",
     "Column",
     "ColumnSource",
     "Kind",
@@ -57,7 +54,6 @@ __all__ = [
     "has_tables",
     "holding",
     "is_decimal",
-    "is_time_of_day",
     "joined",
     "labels_in_arrow",
     "missing_in",

@@ -19,6 +19,7 @@ from dataview.formats.tables.columns import NOTHING, Kind, Name
 from dataview.formats.tables.late_values import LateValues
 from dataview.plan.operations import may_be_missing
 from dataview.plan.present import LABELS, PRESENT, tells_present
+from dataview.plan.values import TIME_OF_DAY
 
 CODES, MISSING_CODE = np.dtype("i4"), -1
 """The dtype of codes of dictionaries, and the code of what is missing."""
@@ -29,9 +30,6 @@ TABLE_META = b"dataview"
 
 DECIMAL = "decimal"
 """The metadata of a field of decimals under this name are their type, such as decimal128(10, 2)."""
-
-TIME_OF_DAY = "time_of_day"
-"""The metadata of durations under this name are true if they are times of day, since midnight."""
 
 HAS_MASK = "mask"
 """The entry of that metadata for a column that has a mask even if nothing is missing."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dataview.formats.tables.arrow import DECIMAL, TIME_OF_DAY, arrow, compute
+from dataview.formats.tables.arrow import DECIMAL, arrow, compute
 from dataview.plan.operations import is_present
+from dataview.plan.values import is_time_of_day
 
 MOST_DIGITS = {128: 38, 256: 76}
 """How many digits a decimal has in a type that holds any it may meet, by the bits of the type."""
@@ -104,11 +105,6 @@ def as_told(array: Any, meta: Mapping[str, Any]) -> Any:
         return array.cast(told)
     is_held = is_decimal(array.type) and holding(told, array.type) == told
     return array.cast(told) if is_held else array
-
-
-def is_time_of_day(meta: Mapping[str, Any]) -> bool:
-    """Whether metadata tell that durations are times of day."""
-    return meta.get(TIME_OF_DAY) is True
 
 
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import hint
+from dataview.plan.values import in_durations
 
 
 def fills_of(
@@ -22,17 +23,20 @@ def fills_of(
         if isinstance(fill, Mapping)
         else {own: fill for own, name in dotted.items() if kinds[name].has_missing}
     )
+    found: dict[tuple[str, ...], Any] = {}
     for name, value in given.items():
         if name not in dotted:
             raise ValueError(f"fill= names {name!r}, {no_column(name, dotted, title)}")
         dtype = kinds[dotted[name]].dtype
+        value = in_durations(value) if dtype.kind == "m" else value
+        found[dotted[name]] = value
         if not _is_of(value, dtype):
             raise TypeError(
                 f"fill={value!r} is no value of column {name!r} of {title}, which holds "
                 f"{'texts or other objects' if dtype.hasobject else dtype}; fill={{name: value}} "
                 "gives a value for some columns alone"
             )
-    return {dotted[name]: value for name, value in given.items()}
+    return found
 
 
 def no_column(name: str, names: Iterable[str], title: str) -> str:

@@ -24,7 +24,6 @@ from dataview.formats.tables import (
     coded_in_arrow,
     holding,
     is_decimal,
-    is_time_of_day,
     labels_in_arrow,
     told_decimal,
     type_in,
@@ -38,6 +37,7 @@ from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.present import LABELS
+from dataview.plan.values import is_time_of_day
 from dataview.sources import new_file
 
 GROUP_BYTES = 1 << 26
