@@ -2,6 +2,7 @@
 
 import bz2
 import contextlib
+import csv
 import datetime
 import gc
 import gzip
@@ -799,6 +800,46 @@ def test_objects_of_python_and_labels_that_are_such_are_written_as_json_has_them
     assert second == {
         "day": None, "time": "03:04:05", "moment": None, "price": None, "large": 1000, **raw[1],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_day_are_written_as_python_writes_times(unit, tmp_path):
+    kind = (pa.time32 if unit in ("s", "ms") else pa.time64)(unit)
+    parts = {"s": 0, "ms": 7000, "us": 1, "ns": 1}
+    times = [datetime.time(1), None, datetime.time(23, 59, 58, parts[unit]), datetime.time(0)]
+    lists = [[times[0]], None, [times[2], None], []]
+    table = pa.table({"t": pa.array(times, kind), "lists": pa.array(lists, pa.list_(kind))})
+    d = dv.View(table)
+    d._save(tmp_path / "a.jsonl")
+    dv.View(t=d.t, t_mask=d.t_mask, n=np.arange(4))._save(tmp_path / "a.csv")
+
+    def read(text):
+        return None if text is None else datetime.time.fromisoformat(text)
+
+    rows = lines_of(tmp_path / "a.jsonl")
+    assert [read(row["t"]) for row in rows] == times
+    found = [None if row["lists"] is None else [*map(read, row["lists"])] for row in rows]
+    assert found == lists
+    with open(tmp_path / "a.csv", newline="") as file:
+        cells = [row["t"] for row in csv.DictReader(file)]
+    assert [read(cell or None) for cell in cells] == times
+    assert cells[0] == "01:00:00" and cells[3] == "00:00:00"
+
+
+def test_durations_and_what_is_no_time_of_day_are_refused_in_tables_of_texts(tmp_path):
+    passed = dv.View(t=np.array([3600, 86400], "m8[s]"))
+    times = dv.View(t=passed.t, _meta={"t": {"time_of_day": True}})
+    for name in ("a.csv", "a.jsonl"):
+        told = r"'t' is of dtype timedelta64\[s\].*view / np.timedelta64\(1, 's'\) are numbers"
+        with pytest.raises(TypeError, match=told):
+            passed._save(tmp_path / name)
+        with pytest.raises(ValueError, match="field 't': 86400 seconds is no time of day"):
+            times._save(tmp_path / name)
+        coded = dv.View(t=passed.t._codes())
+        with pytest.warns(RuntimeWarning, match="metadata of 't'"):
+            coded._save(tmp_path / name)  # whose labels are durations
+        assert "0" in (tmp_path / name).read_text().splitlines()[name == "a.csv"]
+        os.remove(tmp_path / name)
 
 
 def test_what_no_line_of_json_holds_is_refused_and_leaves_the_file(tmp_path):

@@ -18,6 +18,7 @@ from dataview.formats.meta_text import has_text, of_python
 from dataview.plan import gaps
 from dataview.plan.build import stored
 from dataview.plan.fields import (
+    NO_META,
     Attached,
     Field,
     Fields,
@@ -36,6 +37,7 @@ from dataview.plan.node import Node
 from dataview.plan.operations import is_present
 from dataview.plan.present import known_by_value, present_in
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import is_time_of_day
 from dataview.sources import ArraySource
 
 NAME = "dataview"
@@ -56,13 +58,15 @@ _TAKEN = {f"{NAME}.json", "zarr.json"}
 class Leaf(NamedTuple):
     """An array of a tree: its place in the file, its data, and what it is called in messages.
 
-    `lays_out` is true of the lengths of ragged rows, without which there are no rows.
+    `lays_out` is true of the lengths of ragged rows, without which there are no rows, `of_times` of
+    times of day.
     """
 
     at: str
     node: Node
     name: str
     lays_out: bool = False
+    of_times: bool = False
 
 
 class Described(NamedTuple):
@@ -186,8 +190,19 @@ class _Describer:
         self.taken: set[str] = set()
         self.meta: dict[str, Mapping[str, Any]] = {}
 
-    def tree(self, node: Node, within: str, name: str, at: str, depth: int = 0) -> dict[str, Any]:
-        """Return the tree of a node called `name`, whose place is `at` inside `within`."""
+    def tree(
+        self,
+        node: Node,
+        within: str,
+        name: str,
+        at: str,
+        depth: int = 0,
+        outer: Mapping[str, Any] = NO_META,
+    ) -> dict[str, Any]:
+        """Return the tree of a node called `name`, whose place is `at` inside `within`.
+
+        `outer` are the metadata of the lists that it is the values of.
+        """
         if depth > DEEPEST:
             raise ValueError(f"field {name!r} lies more than {DEEPEST} fields deep; rename it")
         entry: dict[str, Any]
@@ -198,7 +213,9 @@ class _Describer:
         elif isinstance(node, Ragged):
             rows = node.relaid()
             entry = {"kind": "ragged", "row": list(rows.layout.axes)}
-            entry["values"] = self.tree(rows.values, inside, f"{name}.values", "values", depth + 1)
+            entry["values"] = self.tree(
+                rows.values, inside, f"{name}.values", "values", depth + 1, {**outer, **node.meta}
+            )
             if (present := self.present(rows.values)) is not None:
                 called = f"{name}.values{gaps.MASK}"
                 entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
@@ -216,7 +233,9 @@ class _Describer:
             entry = {"kind": "array", "at": leaf}
             if self.step is not None and node.shape:
                 entry["parts"] = len(lengths_of_parts(node.shape[0], self.step))
-            self.leaves.append(Leaf(leaf, node, name))
+            is_duration = node.dtype is not None and node.dtype.kind == "m"
+            of_times = is_duration and is_time_of_day({**outer, **node.meta})
+            self.leaves.append(Leaf(leaf, node, name, of_times=of_times))
             inside = f"{leaf}_fields"
         return self.noted(entry, node.fields, node.meta, inside, name, depth, node)
 

@@ -223,6 +223,8 @@ def _remedy(leaf: Leaf, writer: Writer) -> str:
         )
     if dtype.names:
         return f"d._select({', '.join(map(repr, dtype.names))})._save(path) saves its fields"
+    if dtype.kind == "m":
+        return "view / np.timedelta64(1, 's') are numbers, of seconds"
     number = "f4" if dtype.itemsize < 4 else "f8"
     if np.can_cast(dtype, number, "same_kind") and holds(shape, number):
         return f"make it another dtype by _astype({number!r})"

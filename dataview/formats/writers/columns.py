@@ -29,6 +29,7 @@ from dataview.plan.build import keyed
 from dataview.plan.gaps import NOTES_OF_MASKS
 from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.present import LABELS, present_in
+from dataview.plan.values import TIME_OF_DAY
 from dataview.sources import forgetting, new_file
 from dataview.tables import labels_of
 
@@ -264,7 +265,7 @@ def texts_of_labels(
     for at, _, meta in plain_columns(tree):
         labels = labels_of(leaves[at].node.replaced(meta=meta))
         array = None if labels is None else _as_held(labels.array(), leaves[at])
-        if array is not None and array.dtype.kind in texts:
+        if array is not None and array.dtype.kind in texts and array.dtype.kind != "m":  # no times
             found[at] = [*texts[array.dtype.kind](array, leaves[at]), nothing]
     return found
 
@@ -292,11 +293,17 @@ def _as_held(labels: np.ndarray, leaf: Leaf) -> np.ndarray | None:
     return found
 
 
-def unsaved_meta(tree: Mapping[str, Any], labels: Collection[str]) -> list[str]:
+def unsaved_meta(
+    tree: Mapping[str, Any], leaves: Mapping[str, Leaf], labels: Collection[str]
+) -> list[str]:
     """Return what has metadata that a table of texts lacks, where it has the labels of places."""
-    written = {column.name for column in plain_columns(tree) if column.at in labels}
+    written = {
+        column.name
+        for column in plain_columns(tree)
+        if column.at in labels or leaves[column.at].of_times
+    }
     return [
         f"the metadata of {name!r}" if name else "the metadata"
         for name, items in _with_meta(tree, "")
-        if name not in written or items != {LABELS}
+        if name not in written or not items <= {LABELS, TIME_OF_DAY}
     ]

@@ -38,6 +38,9 @@ UNITS = {"Y": "D", "M": "D", "W": "D", "D": "D", "h": "s", "m": "s", "s": "s", "
          "us": "us", "ns": "ns"}  # fmt: skip
 """How exactly a date of some unit is written; those of other units are not."""
 
+UNITS_OF_TIMES = ("h", "m", "s", "ms", "us", "ns")
+"""The units of times of day that are written."""
+
 
 def _in_csv(leaf: Leaf) -> str | None:
     """Say why a column cannot hold an array, None if it can."""
@@ -45,6 +48,8 @@ def _in_csv(leaf: Leaf) -> str | None:
     if len(known_shape(leaf.node)) > 1:
         return f"has one cell for each row, and these have the shape {known_shape(leaf.node)[1:]}"
     if dtype.kind == "M" and np.datetime_data(dtype)[0] in UNITS:
+        return None
+    if leaf.of_times and np.datetime_data(dtype)[0] in UNITS_OF_TIMES:
         return None
     return None if dtype.kind in "biufUOT" else "holds numbers, bools, dates and texts"
 
@@ -95,7 +100,7 @@ def _columns(job: Job) -> tuple[list[tuple[Leaf, Leaf | None]], dict[str, list[s
     leaves = {column.at: given[column.at] for column in plain_columns(tree)}  # in their order
     masks = masked_places(tree, {at: leaf.node for at, leaf in leaves.items()})
     labels = texts_of_labels(tree, leaves, TEXTS, "")
-    left = unsaved_meta(tree, labels)
+    left = unsaved_meta(tree, leaves, labels)
     if left:
         warn(f"a CSV file holds columns alone: {', '.join(left)} are not saved; .h5 keeps them")
     used = {*masks.values()}
@@ -166,6 +171,19 @@ def of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
     return ["" if text == "NaT" else text for text in texts]
 
 
+def of_times(block: np.ndarray, leaf: Leaf) -> list[str]:
+    """Return times of day as `datetime.time` writes them, and nothing for NaT."""
+    whole = block.astype(np.promote_types(block.dtype, "m8[s]"))
+    wrong = (whole < np.timedelta64(0)) | (whole >= np.timedelta64(1, "D"))
+    if wrong.any():
+        raise ValueError(
+            f"field {leaf.name!r}: {whole[wrong][0]} is no time of day, and the metadata say that "
+            "all are; _with_meta(time_of_day=None) makes durations of them"
+        )
+    texts = [text[len("1970-01-01T") :] for text in of_dates(np.datetime64(0, "s") + whole, leaf)]
+    return [text if text[9:].strip("0") else text[:8] for text in texts]
+
+
 def of_decimal(value: decimal.Decimal) -> str:
     """Return a decimal with all its digits, and what is no finite number as floats are written."""
     return str(value) if value.is_finite() else str(float(value))
@@ -203,7 +221,7 @@ def _way(kind: type, written: Written) -> Callable[[Any], str] | None:
 
 TEXTS: Texts = {
     "b": of_bools, "i": of_numbers, "u": of_numbers, "f": of_floats, "M": of_dates,
-    "U": of_objects, "O": of_objects, "T": of_objects,
+    "m": of_times, "U": of_objects, "O": of_objects, "T": of_objects,
 }  # fmt: skip
 """What makes cells of the elements of a column, by the kind of its dtype: empty where is none."""
 

@@ -30,12 +30,14 @@ from dataview.formats.writers.columns import (
 )
 from dataview.formats.writers.csv import (
     UNITS,
+    UNITS_OF_TIMES,
     of_bools,
     of_dates,
     of_decimal,
     of_floats,
     of_numbers,
     of_objects,
+    of_times,
 )
 from dataview.plan.kinds import known_dtype
 from dataview.tables import checked_codes
@@ -54,7 +56,10 @@ def _in_json(leaf: Leaf) -> str | None:
         return "has numbers that are read with 64 bits"
     if dtype.kind == "M" and np.datetime_data(dtype)[0] not in UNITS:
         return "has dates with a unit"
-    return None if dtype.kind in _TEXTS else "holds numbers, bools, dates and texts"
+    is_held = dtype.kind in _TEXTS
+    if dtype.kind == "m":
+        is_held = leaf.of_times and np.datetime_data(dtype)[0] in UNITS_OF_TIMES
+    return None if is_held else "holds numbers, bools, dates and texts"
 
 
 def _write_json(path: str, job: Job) -> None:
@@ -70,7 +75,7 @@ class _Rows(Columns):
     def __init__(self, job: Job) -> None:
         super().__init__(job, GROUP_BYTES, MOST_ROWS)
         self.labels = texts_of_labels(self.tree, self.leaves, _TEXTS, NULL)
-        left = {*unsaved_meta(self.tree, self.labels)}
+        left = {*unsaved_meta(self.tree, self.leaves, self.labels)}
         left.update(left_out(self.tree, ""))
         if left:
             told = ", ".join(sorted(left))
@@ -140,6 +145,10 @@ def _of_dates(block: np.ndarray, leaf: Leaf) -> list[str]:
     return [f'"{text}"' if text else NULL for text in of_dates(block, leaf)]
 
 
+def _of_times(block: np.ndarray, leaf: Leaf) -> list[str]:
+    return [f'"{text}"' if text else NULL for text in of_times(block, leaf)]
+
+
 def _quoted(way: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: f'"{way(value)}"'
 
@@ -171,7 +180,7 @@ def _of_objects(block: np.ndarray, leaf: Leaf) -> list[str]:
 
 _TEXTS: Texts = {
     "b": of_bools, "i": of_numbers, "u": of_numbers, "f": _of_floats, "M": _of_dates,
-    "U": _of_objects, "O": _of_objects, "T": _of_objects,
+    "m": _of_times, "U": _of_objects, "O": _of_objects, "T": _of_objects,
 }  # fmt: skip
 
 JSON_WRITER = Writer("a file of lines of JSON", _write_json, _in_json, takes_zeros=False)
