@@ -1287,6 +1287,33 @@ def test_codes_of_other_labels_are_not_joined_in_silence():
     assert part._labels()[part]().tolist() == ["dog", "cat", "dog"]
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=("columns", "lists"))
+def test_times_of_other_zones_are_not_joined_in_silence(listed):
+    def of(zone):
+        kind = pa.timestamp("us", zone)
+        rows = [[instant], [instant, instant]] if listed else [instant, instant]
+        return pa.table({"at": pa.array(rows, pa.large_list(kind) if listed else kind)})
+
+    instant = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)
+    utc, paris = map(dv.View, (of("UTC"), of("Europe/Paris")))
+    with pytest.raises(ValueError, match=r"UTC and Europe/Paris.*_with_meta\(timezone="):
+        dv.concat(utc, paris)
+    with pytest.raises(ValueError, match=r"views 0 and 2 .*UTC and Europe/Paris"):
+        dv.concat(utc.at, utc.at, paris.at)
+    both = dv.View(at=dv.concat(utc.at, paris.at._with_meta(timezone="UTC")))
+    assert pa.table(both).equals(pa.concat_tables([of("UTC"), of("UTC")]).combine_chunks())
+
+
+def test_lists_of_codes_of_other_labels_are_not_joined_in_silence():
+    def of(labels):
+        lists = pa.LargeListArray.from_arrays([0, 1, 3], pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 0], "i1"), labels))  # fmt: skip
+        return dv.View(pa.table({"kind": lists}))
+
+    with pytest.raises(ValueError, match=r"number their labels.*_codes\(labels="):
+        dv.concat(of(["dog", "cat"]), of(["cat", "dog"]))
+
+
 NAMES = ("dog", "cat", "bird", "")
 
 

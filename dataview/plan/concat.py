@@ -31,7 +31,7 @@ from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, Attached, Field, Fields, Window, read_only_meta
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Sampled, known_dtype, known_shape
-from dataview.plan.node import DType, Node
+from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, as_ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.plan.walk import below
@@ -104,6 +104,7 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 @deferring
 def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = shared_meta) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
+    _check_meanings(nodes)
     for node in nodes:
         if isinstance(node, Sampled) and (found := node.joined(nodes)) is not None:
             return found
@@ -129,23 +130,52 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = s
     fields = _joined_fields(nodes, parts, shared)
     whole = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)
     whole.has_gaps = any(node.has_gaps for node in nodes)
-    _check_labels(nodes, dtype)
     whole.meta = shared(nodes)
     return whole
 
 
-def _check_labels(nodes: Sequence[Node], dtype: DType) -> None:
-    """Raise if codes are joined whose metadata list other labels."""
-    labels = [node.meta.get("labels") for node in nodes]
-    if dtype.kind not in "iu" or not all(isinstance(one, list) for one in labels):
-        return
-    for number, other in enumerate(labels):
-        if other != labels[0]:
-            raise ValueError(
-                f"views 0 and {number} number their labels differently, {shortened(str(labels[0]))}"
-                f" and {shortened(str(other))}, so that a code would stand for two of them; join "
-                "view._codes(labels=...) by the labels of one view"
-            )
+class _Meaning(NamedTuple):
+    """Metadata without which values stand for something else: of which dtypes, and of what type."""
+
+    name: str
+    kinds: str
+    type: type
+    differ: str
+    remedy: str
+
+
+_MEANINGS = (
+    _Meaning(
+        "labels",
+        "iu",
+        list,
+        "number their labels differently, {} and {}, so that a code would stand for two of them",
+        "join view._codes(labels=...) by the labels of one view",
+    ),
+    _Meaning(
+        "timezone",
+        "M",
+        str,
+        "have times of the zones {} and {}, of which the joined times could have one only",
+        "the times are in UTC and the metadata say in which zone they are shown, so join "
+        "view._with_meta(timezone=...) with that of one view",
+    ),
+)
+
+
+def _check_meanings(nodes: Sequence[Node]) -> None:
+    """Raise if codes or times are joined whose metadata list other labels or name other zones."""
+    for meaning in _MEANINGS:
+        found = [node.meta.get(meaning.name) for node in nodes]
+        kinds = ["" if node.dtype is None else node.dtype.kind for node in nodes]
+        if not all(kind and kind in meaning.kinds for kind in kinds):
+            continue
+        if not all(isinstance(one, meaning.type) for one in found):
+            continue
+        for number, other in enumerate(found):
+            if other != found[0]:
+                told = meaning.differ.format(*(shortened(str(one)) for one in (found[0], other)))
+                raise ValueError(f"views 0 and {number} {told}; {meaning.remedy}")
 
 
 def _are_alike(value: Any, other: Any) -> bool:
