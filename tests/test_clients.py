@@ -413,6 +413,13 @@ def test_jax_has_no_texts(r):
 # ---------------------------------------------------------------- torch
 
 
+def test_dtypes_of_torch_are_refused_with_the_remedy():
+    import torch
+
+    with pytest.raises(TypeError, match=r"NumPy's dtypes, such as 'f4'; got torch\.float32"):
+        dv.View([1.5])._astype(torch.float32)
+
+
 def test_torch_takes_a_view(x, file):
     import torch
 

@@ -275,6 +275,13 @@ class _Network:
         np.bitwise_or(words, low, out=words)
 
 
+SEEDS = (
+    "a seed is an integer, a text or several of them, such as secrets.randbits(64) for another "
+    "order at each start"
+)
+"""What a seed may be, for messages."""
+
+
 def words(*key: SupportsIndex | str) -> tuple[int, ...]:
     """Return eight words of 64 bits that follow from all parts of a key of ints and strings."""
     return _round_keys(tuple(map(_key_part, key)), 8)
@@ -289,7 +296,7 @@ def _integer(value: object, rule: str) -> int:
 def _key_part(part: object) -> int | str:
     if isinstance(part, str):
         return str.__str__(part)  # of a subclass, what it spells
-    return _integer(part, "a seed is an integer, a text or several of them")
+    return _integer(part, SEEDS)
 
 
 def _round_keys(parts: tuple[int | str, ...], count: int) -> tuple[int, ...]:

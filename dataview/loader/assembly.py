@@ -421,10 +421,10 @@ class Assembly:
                 else:
                     sample = step(given)
             except Exception as error:
-                where = f"sample {row}, transform {name_of(step)}"
-                raise error_at(error, where) from error
+                raise error_at(error, f"sample {row}, transform {name_of(step)}") from error
             if sample is None or (isinstance(sample, (Mapping, tuple)) and not sample):
-                raise TypeError(f"sample {row}: the transform {name_of(step)} returned {sample}")
+                told = f"returned {sample}; return the sample"
+                raise TypeError(f"sample {row}: the transform {name_of(step)} {told}")
             sample = sample_of(self.unwrap(sample), True)
         return sample
 

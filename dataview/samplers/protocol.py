@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from dataview.exchange import in_parts, is_view
+from dataview.index.permutation import SEEDS
 from dataview.plan.node import Part
 
 Seed: TypeAlias = int | str | Sequence[int | str]
@@ -335,7 +336,7 @@ def _seed_part(part: Any) -> int | str:
     try:
         return int(operator.index(part))
     except TypeError:
-        raise TypeError(f"a seed is an integer, a text or several of them; got {part!r}") from None
+        raise TypeError(f"{SEEDS}; got {part!r}") from None
 
 
 def checked_number(name: str, value: Any, least: int) -> None:

@@ -167,9 +167,20 @@ _ABOUT = {
 # --- elements --------------------------------------------------------------------------------
 
 
+def _dtype_of_numpy(given: Any) -> np.dtype[Any]:
+    """Return a dtype, or raise saying what to write for one of torch."""
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except TypeError as error:
+        if type(given).__module__.partition(".")[0] != "torch":
+            raise
+        raise TypeError(f"_astype takes NumPy's dtypes, such as 'f4'; got {given}") from error
+    return found
+
+
 def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
     """Return the elements in another dtype, as `ndarray.astype` converts them."""
-    wanted, own = np.dtype(dtype), known_dtype(node)
+    wanted, own = _dtype_of_numpy(dtype), known_dtype(node)
     unsized = wanted.kind in "SUV" and not wanted.itemsize
     undated = wanted.kind in "Mm" and np.datetime_data(wanted)[0] == "generic"
     if (unsized and own.kind == "O") or (undated and own.kind in "OSU"):
