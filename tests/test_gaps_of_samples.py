@@ -552,3 +552,23 @@ def test_a_mask_of_frozen_lists_has_the_shape_of_the_array():
     there = [[value is not None for value in row] for row in column.to_pylist()]
     np.testing.assert_array_equal(frozen.a_mask(), there)
     assert frozen().dtype["a_mask"].shape == (2,)
+
+
+NESTED = {
+    "integers": [[[1, None], None], [[2]]],
+    "floats": [[[1.0, None]], [], [[2.0], None]],
+    "texts": [[["a", None]], [["b"]]],
+    "truth values": [[[True, None], []], [[None]]],
+    "missing rows": [None, [[1]]],
+    "nothing missing": [[[1]], [[2, 3]]],
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", NESTED)
+def test_lists_of_lists_lack_in_batches_what_they_lack(kind, workers):
+    rows = NESTED[kind]
+    d = dv.View(pa.table({"l": rows}))._map(lambda row: row)._probe()
+    with d._loader(len(rows), workers=workers) as loader:
+        assert pa.table(next(loader))["l"].to_pylist() == rows
+    assert pa.table(d._minibatches(len(rows))[0])["l"].to_pylist() == rows

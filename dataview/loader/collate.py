@@ -34,7 +34,7 @@ from dataview.plan.present import present_in, present_or_all
 from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
 from dataview.samplers import checked_number
-from dataview.samples import AnyLength
+from dataview.samples import AnyLength, in_rows
 from dataview.sources import ArraySource
 
 RAGGED = "ragged"
@@ -215,8 +215,14 @@ def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
         return _tuples(samples, pad, place)
     padding = _padding(pad, place)
     if isinstance(padding, AnyLength):
-        rows = padding.rows_of([padding.fitted(_array(s, None, place)) for s in samples])
-        return _with_gaps(rows, samples)
+        found = [padding.fitted(_array(sample, None, place)) for sample in samples]
+        if not any(isinstance(sample, Ragged) for sample in samples):
+            return _with_gaps(padding.rows_of(found), samples)
+        nodes = [
+            one if isinstance(one, Node) else stored(ArraySource(np.asarray(one)))
+            for one in samples
+        ]
+        return in_rows(nodes, found, padding)
     if padding == RAGGED:
         arrays = [_array(sample, None, place) for sample in samples]
         alike = len({array.shape for array in arrays}) == 1

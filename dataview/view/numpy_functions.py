@@ -386,13 +386,7 @@ def _begun(
 
 
 def _spread(
-    kind: str,
-    a: Any,
-    axis: Any = None,
-    *,
-    ddof: int = 0,
-    keepdims: bool = False,
-    where: Any = True,
+    kind: str, a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, where: Any = True
 ) -> Node:
     return _reduced(kind, a, axis, keepdims, {"ddof": ddof}, where)
 
