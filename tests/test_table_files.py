@@ -2122,6 +2122,30 @@ def test_what_is_no_time_of_day_is_told_with_the_field(tmp_path):
     assert pa.table(d)["x"].type == pa.duration("us")
 
 
+@pytest.mark.parametrize("way", ["memory", "parquet", "feather"])
+def test_objects_that_arrow_would_take_for_others_are_refused_with_field_and_row(way, tmp_path):
+    naive = datetime.datetime(2020, 1, 1)
+    aware = naive.replace(tzinfo=datetime.UTC)
+    zoned = datetime.time(1, tzinfo=datetime.UTC)
+    for values, told in (
+        (["a", None, b"b"], r"kinds \(str in row 0, bytes in row 2\)"),
+        ([None, aware, naive], r"kinds \(datetime with a zone in row 1, datetime in row 2\)"),
+        ([None, zoned, None], r"row 1 holds a time of day with a zone, which .*_map\(str\)"),
+    ):
+        d = dv.View(x=np.array(values, object), n=np.arange(3))
+        with pytest.raises(TypeError, match=rf"field 'x'.*{told}"):
+            pa.table(d) if way == "memory" else d._save(tmp_path / f"a.{way}")
+        whole = [value for value in values if value in (None, "a", naive)]
+        d = dv.View(x=np.array(whole, object))
+        if way != "memory":
+            d._save(tmp_path / f"b.{way}")
+            d = dv.open(tmp_path / f"b.{way}")
+        assert pa.table(d)["x"].to_pylist() == whole
+    hours = dv.View(x=np.array([1], "m8[h]"), _meta={"x": {"time_of_day": True}})
+    with pytest.raises(TypeError, match=r"field 'x'.*timedelta64\[h\]"):
+        pa.table(hours) if way == "memory" else hours._save(tmp_path / f"c.{way}")
+
+
 @pytest.mark.parametrize("most", [None, 0, 100])
 def test_texts_of_several_groups_are_made_at_once(most, tmp_path, monkeypatch):
     if most is not None:

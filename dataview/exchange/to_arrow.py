@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.compute import rows_of
-from dataview.errors import import_library
+from dataview.errors import error_at, import_library
 from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
 from dataview.formats import (
     DECIMAL,
     array_of_labels,
     as_told,
+    check_kinds,
     coded_in_arrow,
     with_dates,
 )
@@ -150,7 +151,7 @@ def _told(values: np.ndarray, meta: Mapping[str, Any], name: str) -> Any:
     """Return decimals in the type that metadata name, if that holds them, and times of day."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     try:
-        return as_told(pyarrow.array(values), meta)
+        return as_told(_plain(values, pyarrow), meta)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -198,24 +199,31 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def _batch(columns: dict[str, Any], pyarrow: Any) -> Any:
-    arrays = [_column(part, pyarrow) for part in columns.values()]
+    arrays = [_named_column(name, part, pyarrow) for name, part in columns.items()]
     return pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _with_nulls(column: Gapped, pyarrow: Any) -> Any:
+def _named_column(name: str, part: Any, pyarrow: Any) -> Any:
+    try:
+        return _column(part, pyarrow, "row")
+    except TypeError as error:
+        raise error_at(error, f"field {name!r}") from error
+
+
+def _with_nulls(column: Gapped, pyarrow: Any, title: str) -> Any:
     """Return an Arrow array that has null where there are no data; labels keep their numbers."""
     values, present, are_lists = column
     if present is None:
-        return _column(values, pyarrow)
+        return _column(values, pyarrow, title)
     if present.ndim > 1:
         inner = values.in_lines() if isinstance(values, _Meant) else _in_lines(values)
-        flat = _with_nulls(Gapped(inner, _in_lines(present), are_lists), pyarrow)
+        flat = _with_nulls(Gapped(inner, _in_lines(present), are_lists), pyarrow, "value")
         lists = present.any(axis=tuple(range(1, present.ndim))) if are_lists else None
         return _fixed_lists(flat, present.shape[:2], pyarrow, lists)
     if isinstance(values, _Meant) and getattr(values.data, "ndim", 0) == 1:
         data = np.where(present, values.data, np.asarray(values.missing))  # -1 is no uint8
         return _column(values._replace(data=data), pyarrow)
-    whole = _column(values, pyarrow)
+    whole = _column(values, pyarrow, title)
     compute = import_library("pyarrow.compute", "dataview[arrow]")
     nothing = pyarrow.nulls(1, whole.type)[0]  # there is no scalar of codes of dates
     return compute.if_else(pyarrow.array(present), whole, nothing)
@@ -226,10 +234,13 @@ def _in_lines(data: np.ndarray) -> np.ndarray:
     return data.reshape(-1, *data.shape[2:])
 
 
-def _column(part: Any, pyarrow: Any) -> Any:
-    """Return an Arrow array: structs for a dict, lists for an array of more axes or ragged rows."""
+def _column(part: Any, pyarrow: Any, title: str = "value") -> Any:
+    """Return an Arrow array: structs for a dict, lists for an array of more axes or ragged rows.
+
+    `title` is what an element is called in errors.
+    """
     if isinstance(part, Gapped):
-        return _with_nulls(part, pyarrow)
+        return _with_nulls(part, pyarrow, title)
     if isinstance(part, dict):
         inner = [_column(below, pyarrow) for below in part.values()]
         return pyarrow.StructArray.from_arrays(inner, names=list(part))
@@ -247,8 +258,14 @@ def _column(part: Any, pyarrow: Any) -> Any:
         return pyarrow.Array.from_buffers(
             pyarrow.binary(data.dtype.itemsize), len(data), [None, raw]
         )
+    if data.dtype.hasobject:
+        check_kinds(data, f"{title} {{}}".format)
+    return _plain(with_dates(data) if data.dtype.hasobject else data, pyarrow)
+
+
+def _plain(data: np.ndarray, pyarrow: Any) -> Any:
     try:
-        return pyarrow.array(with_dates(data) if data.dtype.hasobject else data)
+        return pyarrow.array(data)
     except pyarrow.ArrowNotImplementedError as error:
         raise TypeError(f"Arrow has no columns of {data.dtype}: {error}") from None
 

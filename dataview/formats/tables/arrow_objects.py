@@ -6,8 +6,9 @@ type is metadata of the field.
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,69 @@ def type_in(block: np.ndarray) -> Any:
     values = block.reshape(-1)
     there = [*map(_with_dates, values[is_present(values)].tolist())]
     return arrow().infer_type(there) if there else None
+
+
+ZONED = " with a zone"
+"""The end of the name of a kind of times."""
+
+_TEXTS, _RAW = {"str", "str_"}, {"bytes", "bytes_", "bytearray"}
+_UNLIKE = ((_TEXTS, _RAW), ({"datetime"}, {f"datetime{ZONED}"}))
+"""Kinds of which Arrow makes one silently, and loses what they are."""
+
+
+def kinds_in(values: np.ndarray) -> dict[str, int]:
+    """Return the kinds of objects by name, and where the first of each is.
+
+    >>> kinds_in(np.array(["a", None, b"b", "c"], object))
+    {'str': 0, 'bytes': 2}
+    """
+    found: dict[str, int] = {}
+    there = np.flatnonzero(is_present(values))
+    objects = values[there].tolist()
+    types = {*map(type, objects)}
+    if len(types) == 1 and not any(issubclass(kind, _OF_ZONES) for kind in types):
+        return {types.pop().__name__: int(there[0])}
+    for place, value in zip(there.tolist(), objects, strict=True):
+        found.setdefault(_kind_of(value), place)
+    return found
+
+
+_OF_ZONES = (datetime.datetime, datetime.time)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, _OF_ZONES):
+        name = "datetime" if isinstance(value, datetime.datetime) else "time"
+        return name if value.tzinfo is None else f"{name}{ZONED}"
+    return type(value).__name__
+
+
+def check_zones(kinds: Mapping[str, int], name_of: Callable[[int], str]) -> None:
+    """Raise if there are times of day with a zone; `name_of` says which row a value is in."""
+    if f"time{ZONED}" in kinds:
+        raise TypeError(
+            f"{name_of(kinds[f'time{ZONED}'])} holds a time of day with a zone, which a column of "
+            "Arrow has not; _map(lambda time: time.replace(tzinfo=None)) drops the zone, _map(str) "
+            "makes texts"
+        )
+
+
+def check_kinds(values: np.ndarray, name_of: Callable[[int], str]) -> None:
+    """Raise if Arrow would lose of what kinds some objects are; `name_of` says where one is."""
+    kinds = kinds_in(values)
+    check_zones(kinds, name_of)
+    for one, other in _UNLIKE:
+        if one & kinds.keys() and other & kinds.keys():
+            told = [(kinds[kind], kind) for kind in kinds if kind in one | other]
+            raise several_kinds([f"{kind} in {name_of(place)}" for place, kind in sorted(told)])
+
+
+def several_kinds(told: Sequence[str]) -> TypeError:
+    """Return the error for objects of which one column cannot hold all."""
+    return TypeError(
+        f"it holds objects of several kinds ({', '.join(told)}), and a column has one; _map(str) "
+        "makes texts of them"
+    )
 
 
 def with_dates(values: np.ndarray) -> np.ndarray:

@@ -21,10 +21,13 @@ from dataview.formats.tables import (
     OF_ELEMENTS,
     TABLE_META,
     as_told,
+    check_zones,
     coded_in_arrow,
     holding,
     is_decimal,
+    kinds_in,
     labels_in_arrow,
+    several_kinds,
     told_decimal,
     type_in,
     with_dates,
@@ -95,7 +98,7 @@ class _Columns(Columns):
     def __init__(self, job: Job) -> None:
         super().__init__(job, GROUP_BYTES, LONGEST_GROUP)
         self.types: dict[str, Any] = {}
-        self.kinds: dict[str, set[type]] = {}
+        self.kinds: dict[str, dict[str, str]] = {}
         self.meta = self.tree.get("meta")
         left = sorted(left_out(self.tree, ""))
         if left:
@@ -185,7 +188,8 @@ class _Columns(Columns):
         with self._named(entry["at"]):
             kind = self.types.get(entry["at"])
             if block.dtype.kind == "O":
-                _check_objects(block, self.kinds.setdefault(entry["at"], set()))
+                title = "value" if self.leaves[entry["at"]].name.endswith(".values") else "row"
+                _check_objects(block, self.kinds.setdefault(entry["at"], {}), start, title)
             found = _arrow_array(block, present, kind, entry.get("meta", {}))
         self.types[entry["at"]] = found.type
         return found
@@ -291,19 +295,22 @@ def _in_axes(kind: Any, shape: tuple[int, ...]) -> Any:
     return kind
 
 
-def _check_objects(block: np.ndarray, kinds: set[type]) -> None:
-    """Raise if there are objects of several kinds; those of earlier groups are in a set.
+def _check_objects(block: np.ndarray, kinds: dict[str, str], first: int, title: str) -> None:
+    """Raise if there are objects of several kinds; those of earlier groups are in a dict.
 
     Arrow would make bytes of texts beside bytes, and whole numbers of others in a later group.
     """
-    flat = block.reshape(-1)
-    kinds |= {*map(type, flat[is_present(flat)].tolist())}
+    width = max(1, block[:1].size)
+
+    def name_of(place: int) -> str:
+        return f"{title} {first + place // width}"
+
+    own = kinds_in(block.reshape(-1))
+    check_zones(own, name_of)
+    for kind, place in own.items():
+        kinds.setdefault(kind, name_of(place))
     if len(kinds) > 1:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(
-            f"it holds objects of several kinds ({names}), and a column has one; _map(str) makes "
-            "texts of them"
-        )
+        raise several_kinds([f"{kind} in {place}" for kind, place in kinds.items()])
 
 
 _TO_PARQUET = ("none", "snappy", "zstd", "gzip", "lz4", "brotli")
