@@ -1,12 +1,14 @@
 """Statistics of groups, as an explorer of tables asks for them: by NumPy by hand, and by pandas."""
 
 import datetime
+import decimal
 import itertools
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +69,34 @@ def test_every_statistic_is_that_of_each_group(data):
     else:
         tolerance = 1e-5 if x.dtype == "f4" else 1e-12
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
+
+
+MEANT = {
+    "times of a zone": pa.array([1, 2, 1], pa.timestamp("us", "Europe/Rome")),
+    "times of day": pa.array([datetime.time(1), datetime.time(2), datetime.time(1)]),
+    "decimals": pa.array([*map(decimal.Decimal, ("1.50", "2.00", "1.50"))], pa.decimal128(9, 2)),
+    "times with a gap": pa.array([1, 2, 1, None], pa.timestamp("us", "Europe/Rome")),
+}
+
+
+@pytest.mark.parametrize("column", MEANT.values(), ids=MEANT)
+def test_keys_and_extremes_and_distinct_values_keep_their_type_in_arrow(column):
+    table = pa.table({"t": column, "n": pa.array([1, 1, 2, 3][: len(column)])})
+    d = dv.View(table)
+    values = sorted({*column.to_pylist()} - {None})
+    keys = pa.table(d._group(by="t")._mean())["t"]
+    assert keys.type == column.type and keys.to_pylist()[:2] == values
+    extremes = pa.table(d._filter(d.n < 3)._group(by="n")._min())["t"]
+    own = column.to_pylist()
+    assert extremes.type == column.type and extremes.to_pylist() == [min(own[:2]), own[2]]
+    known = dv.View(pa.table({"t": column.drop_null()})).t
+    distinct = pa.table(dv.View(t=known._unique()))["t"]
+    assert distinct.type == column.type and distinct.to_pylist() == values
+    counted = pa.table(known._unique(counts=True))
+    assert counted["value"].type == column.type and counted["count"].to_pylist() == [2, 1]
+    meta = {name: value for name, value in known._meta.items() if name != "title"}
+    assert meta and dict(known._min()._meta) == dict(known._max()._meta) == meta
+    assert "title" not in known._with_meta(title="all of them")._max()._meta
 
 
 @examples(200)

@@ -237,6 +237,22 @@ OF_TYPES = ("timezone", "time_of_day", "decimal")
 
 OF_VALUES = (*OF_TYPES, "unit", "units", "calendar", "scale_factor", "add_offset")
 """The metadata that say what each value means, wherever it stands."""
+
+EXTREMES = ("min", "max", "nanmin", "nanmax")
+"""The statistics that are values of their data."""
+
+
+def meta_of_values(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what of metadata holds for some of the values, whatever rows they are of.
+
+    >>> meta_of_values(read_only_meta({"timezone": "UTC", "title": "all"}))
+    Meta({'timezone': 'UTC'})
+    """
+    if meta is NO_META:
+        return NO_META
+    return read_only_meta({name: meta[name] for name in OF_VALUES if name in meta})
+
+
 SAMPLE_AXES: dict[str, Callable[[Any], int | None]] = {}
 """By the name of metadata, along which axis samples stand; None if they are rows, as elsewhere."""
 

@@ -480,7 +480,7 @@ class Reduction(Node):
         warn_of_rounds(self)
         wait(self)
         shift = len(shape) - len(whole)
-        self._fields, self.meta = told_of_reduced(node, axes, keepdims, shift, dtype)
+        self._fields, self.meta = told_of_reduced(kind, node, axes, keepdims, shift, dtype)
 
     def made_of(self) -> list[Any]:
         """Return the data that the value is taken of, none once it is taken."""

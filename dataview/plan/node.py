@@ -14,11 +14,13 @@ import numpy as np
 from dataview.errors import warn
 from dataview.index import Index
 from dataview.plan.fields import (
+    EXTREMES,
     NO_FIELDS,
     NO_META,
     Attached,
     Fields,
     computed_meta,
+    meta_of_values,
     read_only_meta,
 )
 
@@ -337,17 +339,19 @@ def _windows_of(args: Sequence[Argument], shape: Shape) -> Fields:
 
 
 def told_of_reduced(
-    node: Node, axes: tuple[int, ...], keepdims: bool, shift: int, dtype: DType
+    kind: str, node: Node, axes: tuple[int, ...], keepdims: bool, shift: int, dtype: DType
 ) -> Told:
     """Return the windows and metadata that a statistic over some axes has of its data.
 
-    It has `shift` more axes in front.
+    It has `shift` more axes in front.  Extremes are values of the data.
     """
     fields = NO_FIELDS
     if node._fields is not NO_FIELDS and (keepdims or axes == tuple(range(len(axes)))):
         fields = node.fields.windows_only(shift, lambda axis: axis not in axes).computed(dtype)
     is_over_rows = axes == (0,) and len(node.shape or ()) > 1
-    return fields, computed_meta(node.meta, dtype) if is_over_rows else NO_META
+    found = computed_meta(node.meta, dtype) if is_over_rows else NO_META
+    own = meta_of_values(node.meta) if kind in EXTREMES else NO_META
+    return fields, read_only_meta({**found, **own}) if own else found
 
 
 REMEMBERED = (

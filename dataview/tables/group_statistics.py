@@ -24,7 +24,7 @@ from dataview.errors import RaggedError, error_at, warnings_in
 from dataview.index import parse
 from dataview.index.progress import begin
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.fields import computed_meta
+from dataview.plan.fields import EXTREMES, computed_meta, meta_of_values, read_only_meta
 from dataview.plan.gaps import masks_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -201,6 +201,7 @@ def label_columns(keys: Sequence[Key], groups: Groups) -> dict[str, Node]:
     for number, key in enumerate(keys):
         own = in_records(label_dtype(key.node))
         node = stored(PhotographSource(groups, (0,), own, str(number)), False)
+        node = node.replaced(meta=meta_of_values(key.node.meta))
         is_known = not groups.gaps or own.kind in "fcmMO"  # a gap among others is None
         found[key.name] = node if is_known else node.replaced(dtype=None)
     return found
@@ -214,6 +215,8 @@ def _as_rows_of(column: Column, node: Node) -> Node:
     """Return a statistic with what it has of its field: the windows, and the space."""
     windows = column.node.fields.windows_only(0, lambda axis: axis > 0)
     meta = computed_meta(column.node.meta, column.dtype)
+    if column.kind in EXTREMES:
+        meta = read_only_meta({**meta, **meta_of_values(column.node.meta)})
     return node.replaced(fields=windows.computed(column.dtype), meta=meta)
 
 

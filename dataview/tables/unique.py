@@ -13,6 +13,7 @@ import numpy as np
 from dataview.compute import evaluate, row_blocks, run_in_windows, settle, without_mask
 from dataview.index import Index
 from dataview.plan.build import record, stored
+from dataview.plan.fields import meta_of_values
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -215,8 +216,12 @@ class Table(Photograph):
         """Return the rows, how many of which there are is known once they are taken."""
         whole = PhotographSource(self, (0,), self.dtype)
         names = self.dtype.names or ()
-        parts = {name: stored(whole.member(name), False) for name in names}
-        return table_of(self, record(parts, 1) if names else stored(whole, False))
+        parts = {name: self.told(stored(whole.member(name), False), name) for name in names}
+        return table_of(self, record(parts, 1) if names else self.told(stored(whole, False)))
+
+    def told(self, node: Node, name: str = "") -> Node:
+        """Return a column, or all rows, with metadata."""
+        return node
 
 
 class Values(Table):
@@ -232,6 +237,15 @@ class Values(Table):
         super().__init__(node, np.dtype(pairs) if counts else own)
         self.counts = counts
         self.labels = labels
+
+    def told(self, node: Node, name: str = "") -> Node:
+        """Return the values with what metadata say of each of them, and other columns as they are.
+
+        The data are known as long as no value was taken, as when this makes the rows.
+        """
+        assert self.node is not None
+        is_of_values = not self.counts or name == "value"
+        return node.replaced(meta=meta_of_values(self.node.meta)) if is_of_values else node
 
     def find(self, node: Node) -> np.ndarray:
         """Count the values."""

@@ -276,7 +276,8 @@ def _in_order(
     lead = np.ndim(options.get("q", 0))
     have = [axis for axis in order if keepdims or axis not in axes]
     back = [lead + have.index(axis) for axis in sorted(have)]
-    told, meta = told_of_reduced(node, axes, keepdims, lead - len(axes) * (not keepdims), dtype)
+    shift = lead - len(axes) * (not keepdims)
+    told, meta = told_of_reduced(kind, node, axes, keepdims, shift, dtype)
     found = transposed(found, [*range(lead), *back])
     found._fields, found.meta = told, meta
     return found
