@@ -246,7 +246,7 @@ def meta_of_values(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what of metadata holds for some of the values, whatever rows they are of.
 
     >>> meta_of_values(read_only_meta({"timezone": "UTC", "title": "all"}))
-    Meta({'timezone': 'UTC'})
+    {'timezone': 'UTC'}
     """
     if meta is NO_META:
         return NO_META
