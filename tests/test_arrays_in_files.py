@@ -214,6 +214,39 @@ def test_a_folder_shows_its_arrays_and_nothing_else(tmp_path):
         dv.open(tmp_path / "notes.txt", format="folder")
 
 
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_links_that_leave_a_folder_of_arrays_are_no_fields(tmp_path, mode):
+    given, own = tmp_path / "given", tmp_path / "own"
+    for folder in (given / "sub", own / "sub"):
+        folder.mkdir(parents=True)
+    np.save(given / "x.npy", X)
+    np.save(given / "sub" / "y.npy", Y)
+    np.save(own / "secret.npy", X)
+    np.save(own / "sub" / "z.npy", X)
+    (given / "array.npy").symlink_to(own / "secret.npy")
+    (given / "folder").symlink_to(own)
+    (given / "sub" / "deep.npy").symlink_to("../../own/secret.npy")
+    (given / "inside.npy").symlink_to("sub/y.npy")
+    (tmp_path / "link").symlink_to(given)
+    for path in (given, tmp_path / "link"):
+        with dv.open(path, mode) as d:
+            assert set(d._fields()) == {"x", "sub", "inside"} and d.sub._fields() == ("y",)
+            np.testing.assert_array_equal(d.inside(), Y)
+            for view, name in ((d, "array"), (d, "folder"), (d.sub, "deep")):
+                with pytest.raises(dv.FieldError, match=f"'{name}' .*own.*, outside of .*own path"):
+                    view._field(name)
+
+
+def test_a_saved_folder_whose_arrays_or_description_are_links_that_leave_it_is_refused(tmp_path):
+    dv.View(x=X)._save(tmp_path / "a", "folder")
+    (file,) = (tmp_path / "a").glob("*.json")
+    for path in ((tmp_path / "a" / "x.npy"), file):
+        path.rename(tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+        with pytest.raises(ValueError, match=rf"{path.name}, outside of"):
+            dv.open(tmp_path / "a")
+
+
 # -------------------- safetensors --------------------
 
 
@@ -966,15 +999,58 @@ def test_links_between_groups_of_zarr_that_lead_back_or_double_come_to_an_end(
     for name in ("one", "two"):
         with pytest.raises(dv.FieldError, match=f"'{name}' is a group that contains itself"):
             d._field(name)
-    for number in range(30):  # each leads to the one before it twice: there are 2**30 paths
-        above = zarr.create_group(tmp_path / f"{number}.zarr")
-        above.create_array("x", data=X + number)
-        for name in ("one", "two") if number else ():
-            (tmp_path / f"{number}.zarr" / name).symlink_to(tmp_path / f"{number - 1}.zarr")
+    place = tmp_path / "29.zarr"
+    for number in range(29, -1, -1):  # each has the one before it twice: there are 2**30 paths
+        zarr.create_group(place).create_array("x", data=X + number)
+        if number:
+            (place / "two").symlink_to("one")
+            place /= "one"
     d = dv.open(tmp_path / "29.zarr")
     with pytest.raises(dv.FieldError, match="is reached by a link, and more than 50 lead"):
         d.two  # noqa: B018
     np.testing.assert_array_equal(d.one.one.x(), X + 27)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_links_that_leave_a_folder_of_zarr_are_no_fields(tmp_path, version, mode):
+    secret = zarr.create_group(tmp_path / "own" / "secret.zarr", zarr_format=version)
+    secret.create_array("x", data=X)
+    given = tmp_path / "given.zarr"
+    root = zarr.create_group(given, zarr_format=version)
+    for name in ("y", "notes", "chunks"):
+        root.create_array(name, data=Y).attrs["k"] = 1
+    root.create_group("group").create_array("y", data=Y)
+    out = tmp_path / "own" / "secret.zarr"
+    links = {"out": out, "array": "out/x", "above": "../own/secret.zarr", "group/deep": out}
+    for name, to in {**links, "inside": given / "y"}.items():
+        (given / name).symlink_to(to)
+    file = {2: ".zattrs", 3: "zarr.json"}[version]
+    (given / "notes" / file).rename(tmp_path / "own" / "notes")
+    (given / "notes" / file).symlink_to(tmp_path / "own" / "notes")
+    lost = ["out", "array", "above", "notes"]
+    if version == 3:
+        (given / "chunks" / "c").rename(tmp_path / "own" / "c")
+        (given / "chunks" / "c").symlink_to(tmp_path / "own" / "c")
+        lost.append("chunks")
+    (tmp_path / "link").symlink_to(given)
+    for path in (given, tmp_path / "link"):
+        with dv.open(path, mode, format="zarr") as d:
+            assert set(d._fields()) == {"y", "group", "inside", "chunks"} - {*lost}
+            np.testing.assert_array_equal(d.inside(), Y)
+            assert d.group._fields() == ("y",)
+            for view, name in [*((d, name) for name in lost), (d.group, "deep")]:
+                with pytest.raises(dv.FieldError, match=f"'{name}' .*outside of .*own path"):
+                    view._field(name)
+
+
+def test_a_folder_of_zarr_whose_metadata_is_a_link_that_leaves_it_is_refused(tmp_path):
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("x", data=X)
+    (tmp_path / "a.zarr" / "zarr.json").rename(tmp_path / "else")
+    (tmp_path / "a.zarr" / "zarr.json").symlink_to(tmp_path / "else")
+    with pytest.raises(ValueError, match=r"a\.zarr is reached by a link to .*else, outside of"):
+        dv.open(tmp_path / "a.zarr")
 
 
 def test_a_chunk_of_zarr_that_asks_for_more_than_memory_is_broken(tmp_path, monkeypatch):

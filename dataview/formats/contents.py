@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,23 @@ ALONE = (".npz", ".h5", ".hdf5", ".zarr", ".mat", ".nc", ".csv", ".tsv", ".parqu
 def of_its_own(path: str) -> str:
     """Return why a file in a folder of other data is no field of that."""
     return f"is a file of its own: dv.open({path!r})"
+
+
+def lies_within(path: str, folder: str) -> bool:
+    """Whether a path leads into a folder, if all links are followed."""
+    place, whole = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([place, whole]) == whole
+
+
+def led_out(path: str, folder: str) -> str | None:
+    """Return why a path in a folder is no field if a link there leads out of it, else None."""
+    if lies_within(path, folder):
+        return None
+    place = shortened(os.path.realpath(path))
+    return (
+        f"is reached by a link to {place}, outside of {shortened(folder)}, which a folder from "
+        "somebody else might use to show your data; open it by its own path"
+    )
 
 
 class NotData(Exception):

@@ -18,6 +18,7 @@ from dataview.formats.contents import (
     Reached,
     as_meta,
     described,
+    lies_within,
     tree,
     with_arrays,
     without_arrays,
@@ -210,8 +211,7 @@ class Groups:
 
     def _check_file(self, name: Any) -> None:
         """Raise if another file, of which this one has a part, is not beside it or below."""
-        path = os.path.realpath(os.path.join(self.folder, os.fsdecode(name)))
-        if os.path.commonpath([path, self.folder]) != self.folder:
+        if not lies_within(os.path.join(self.folder, os.fsdecode(name)), self.folder):
             raise NotData(
                 f"is in {shortened(os.fsdecode(name))}, outside of the folder of this file, which "
                 "a file from somebody else might use to show your data; open it with h5py"

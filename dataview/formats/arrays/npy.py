@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from dataview.formats.contents import ALONE, DEEPEST, nested, of_its_own, with_arrays
+from dataview.formats.contents import (
+    ALONE,
+    DEEPEST,
+    led_out,
+    lies_within,
+    nested,
+    of_its_own,
+    with_arrays,
+)
 from dataview.formats.field_tree import NAME
 from dataview.formats.handles import Claim
 from dataview.formats.restored_tree import LONGEST_TEXT, restored
@@ -83,10 +91,13 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
     opening = Opening(path, claim)
     parts: dict[str, Node | str] = {}
     for name, place in _files(path):
-        if not name.endswith(SUFFIX):
-            parts[name] = of_its_own(place)
-            continue
+        reason = led_out(place, path)
+        if reason is None and not name.endswith(SUFFIX):
+            reason = of_its_own(place)
         name = name.removesuffix(SUFFIX)
+        if reason is not None:
+            parts[name] = reason
+            continue
         try:
             source = open_npy(place, mode)
         except ValueError as error:
@@ -96,6 +107,9 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
         parts[name] = stored(source)
     described = os.path.join(path, f"{NAME}.json")
     if os.path.isfile(described):
+        reason = led_out(described, path)
+        if reason is not None:
+            raise ValueError(f"{described} {reason}")
         with open_regular(described) as file:
             return restored(parts, file.read(LONGEST_TEXT + 1), path)
     return with_arrays(path, nested(parts))
@@ -104,14 +118,15 @@ def open_folder(path: str, mode: str, claim: Claim | None = None) -> Node:
 def _files(path: str) -> Iterator[tuple[str, str]]:
     """Yield the name of each array or file of arrays, with '/' for each folder, and its path.
 
-    A link to a folder above it is not followed.
+    A link to a folder above it is not followed; one that leads out of all of it is a name alone.
     """
     waiting: list[tuple[str, str, tuple[str, ...]]] = [("", path, (os.path.realpath(path),))]
     while waiting:
         start, folder, above = waiting.pop()
         for entry in _entries(folder):
             place = os.path.realpath(entry.path)
-            if _is_array(entry) or entry.name.lower().endswith(ALONE):
+            is_outside = entry.is_dir() and entry.is_symlink() and not lies_within(place, path)
+            if _is_array(entry) or entry.name.lower().endswith(ALONE) or is_outside:
                 yield start + entry.name, entry.path
             elif entry.is_dir() and place not in above and len(above) <= DEEPEST:
                 waiting.append((f"{start}{entry.name}/", entry.path, (*above, place)))

@@ -22,6 +22,7 @@ from dataview.formats.contents import (
     Reached,
     as_meta,
     described,
+    led_out,
     tree,
     with_arrays,
     without_arrays,
@@ -395,7 +396,11 @@ def open_zarr_elsewhere(place: Place) -> Node:
 
 def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
     try:
-        found = with_arrays(file.path, Groups(zarr, file).node(zarr.open(file.file, mode=mode)))
+        groups = Groups(zarr, file)
+        reason = groups.led_out(file.path)
+        if reason is not None:
+            raise ValueError(f"{file.path} {reason}")
+        found = with_arrays(file.path, groups.node(zarr.open(file.file, mode=mode)))
         return restored_record(found, found.meta.get(NAME), file.path)
     except Exception as error:  # of any class: metadata may say anything
         with contextlib.suppress(AttributeError):  # a zip file that was never opened has no close
@@ -406,6 +411,10 @@ def _root(zarr: Any, file: OpenFile, mode: str) -> Node:
             if text.startswith(file.path)
             else f"{file.path} cannot be opened as zarr: {type(error).__name__}: {text}"
         ) from error
+
+
+_OWN = ("", *ZARR_MARKS, ".zattrs", ".zmetadata", "c")
+"""What is looked at in the folder of a group or an array: itself, and what zarr reads there."""
 
 
 class Groups:
@@ -445,10 +454,23 @@ class Groups:
         """Return the node of what a group has under a name."""
         if not name:  # of a file of zip, "/zarr.json", which zarr takes for the group itself
             raise NotData(LEADS_OUT)
+        reason = self.led_out(os.path.join(self.reached.above[-1], name))
+        if reason is not None:
+            raise NotData(reason)
         found = member(name)
         if not isinstance(found, self.zarr.Array):
             self.reached.check(self._place(found))
         return self.node(found)
+
+    def led_out(self, place: str) -> str | None:
+        """Return why a group or an array is no field if links lead out of what was opened.
+
+        Chunks may be very many: of these only the folder that version 3 has is looked at.
+        """
+        if not os.path.isdir(self.file.path):
+            return None
+        reasons = (led_out(os.path.join(place, name), self.file.path) for name in _OWN)
+        return next(filter(None, reasons), None)
 
     def _place(self, group: Any) -> str:
         """Return what tells a group from others: its folder, to which several links may lead."""
