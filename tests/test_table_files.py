@@ -171,6 +171,32 @@ def test_a_list_is_missing_if_a_value_of_it_cannot_say_that_it_is(write, tmp_pat
         assert again.t_mask().tolist() == [True, True, False]
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_missing_floats_in_lists_of_one_length_are_no_nan(kind, tmp_path):
+    half, nan = np.float16(0.5), np.float16(np.nan)
+    rows = [[half, None], None, [nan, half], [None, nan]]
+    columns = {"a": pa.array(rows, pa.list_(kind, 2)), "b": pa.array(rows, pa.list_(kind))}
+    table = pa.table(columns)
+    wanted = [None if row is None else [*map(str, row)] for row in rows]
+
+    def texts(column):
+        return [None if row is None else [*map(str, row)] for row in column.to_pylist()]
+
+    assert texts(table["a"]) == wanted
+    d = dv.View(table)
+    d._save(tmp_path / "a.feather")
+    for name in ("a.parquet", "a.h5"):
+        if kind != pa.float16() or name == "a.h5":
+            dv.open(tmp_path / "a.feather")._save(tmp_path / name)
+    for found in (d, *map(dv.open, sorted(tmp_path.iterdir()))):
+        for column in (pa.table(found)["a"], pa.table(found)["b"], pa.array(found.a)):
+            assert texts(column) == wanted
+        assert pa.table(found[::-1])["a"].null_count == 1
+    filled = dv.open(tmp_path / "a.feather", fill={"a": 2.0}).a()
+    np.testing.assert_array_equal(filled, [[0.5, 2], [2, 2], [np.nan, 0.5], [2, np.nan]])
+    assert d.a._sum()() == 1
+
+
 def test_gaps_inside_of_lists_of_one_length_leave_the_other_values(write, tmp_path):
     rows = {"f": [[1.5, None], None, [2.5, 3]], "t": [["a", None], None, ["", "c"]]}
     pairs = {"f": pa.list_(pa.float64(), 2), "t": pa.list_(pa.string(), 2)}
@@ -180,7 +206,8 @@ def test_gaps_inside_of_lists_of_one_length_leave_the_other_values(write, tmp_pa
     for d in (dv.open(path), dv.View(table), dv.open(tmp_path / "again.parquet")):
         np.testing.assert_array_equal(d.f(), [[1.5, np.nan], [np.nan, np.nan], [2.5, 3]])
         assert d.t().tolist() == [["a", None], [None, None], ["", "c"]]
-        assert d.f_mask().tolist() == d.t_mask().tolist() == [True, False, True]
+        assert d.f_mask().tolist() == [[True, False], [False, False], [True, True]]
+        assert d.t_mask().tolist() == [True, False, True]
         assert (d.f._sum()(), d.f._mean(0)().tolist()) == (7, [2, 3])
     d = dv.open(path, fill={"f": 0.0, "t": "-"})
     assert d.f().tolist() == [[1.5, 0], [0, 0], [2.5, 3]]

@@ -15,9 +15,8 @@ import numpy as np
 from dataview.errors import import_library
 from dataview.formats.meta_text import of_text
 from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_codes
-from dataview.formats.tables.columns import NOTHING, Kind, Name
+from dataview.formats.tables.columns import NOTHING, Kind, Name, tells_missing
 from dataview.formats.tables.late_values import LateValues
-from dataview.plan.operations import may_be_missing
 from dataview.plan.present import LABELS, PRESENT, tells_present
 from dataview.plan.values import TIME_OF_DAY
 
@@ -233,7 +232,7 @@ class _Values(NamedTuple):
     def within(self, around: _Around) -> Leaf:
         """Return the leaf of them inside of what is around."""
         shape, depth, nullable, inside = around
-        inside = inside and not may_be_missing(self.kind.dtype)
+        inside = inside and not tells_missing(self.kind.dtype)
         kind = self.kind._replace(
             shape=shape, depth=depth, has_missing=nullable, lacks_elements=inside
         )
@@ -280,7 +279,7 @@ def without_codes(leaf: Leaf) -> Leaf:
     values = _values_of(leaf.type.value_type)
     assert isinstance(values, _Values)
     dtype, nature = values.kind.dtype, values.kind.nature
-    lacks = leaf.kind.lacks_elements and not may_be_missing(dtype)
+    lacks = leaf.kind.lacks_elements and not tells_missing(dtype)
     own = leaf.kind._replace(dtype=dtype, nature=nature, nothing=None, lacks_elements=lacks)
     meta = {key: told for key, told in leaf.meta.items() if key != LABELS}
     return Leaf(own, values.type, {**meta, **values.meta})

@@ -22,9 +22,9 @@ from dataview.formats.tables.arrow import (
     stored_type,
 )
 from dataview.formats.tables.arrow_labels import labels_in_arrow
-from dataview.formats.tables.columns import Column, Name, mask_of, tidy
+from dataview.formats.tables.columns import Column, Name, mask_of, tells_missing, tidy
 from dataview.formats.tables.late_values import Decoded, Joined, LateValues
-from dataview.plan.operations import may_be_missing, nothing_in
+from dataview.plan.operations import nothing_in
 from dataview.plan.present import LABELS, PRESENT
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
@@ -102,14 +102,14 @@ def _fixed(
 ) -> Iterator[tuple[Name, Column]]:
     """Yield the leaves of lists of one length, with a mask of elements if one is missing in a list.
 
-    NaN, NaT and None tell it themselves: beside these the mask is one of rows.
+    NaT and None tell it themselves: beside these the mask is one of rows.  NaN may be a number.
     """
     count, length = len(array), array.type.list_size
     inner = array.values.slice(array.offset * length, count * length)
     own = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     for leaf, column in _columns(inner, name, dictionaries):
         inside, values, present = column.present, np.asarray(column.values), own
-        if inside is not None and not may_be_missing(values.dtype):
+        if inside is not None and not tells_missing(values.dtype):
             elements = mask_of(inside, values.shape).reshape(count, -1)
             present = _of_elements(elements, own, (*shape, *values.shape[1:]))
         values = values.reshape(count, *shape, *values.shape[1:])

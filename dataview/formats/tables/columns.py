@@ -66,7 +66,7 @@ class Column(NamedTuple):
             return self._replace(values=self.values.with_fill(fill))
         if isinstance(self.values, LateValues):
             return self if self.present is None else Column(Filled(self.values, self.present, fill))
-        has_lists = self.values.ndim > 1 and may_be_missing(self.values.dtype)
+        has_lists = self.values.ndim > 1 and tells_missing(self.values.dtype)
         if self.present is None and not has_lists:
             return self
         values = self.values.copy()
@@ -126,6 +126,15 @@ class Kind(NamedTuple):
     def mask_shape(self) -> tuple[int, ...]:
         """The axes of the mask behind the rows."""
         return self.shape if self.lacks_elements else ()
+
+
+def tells_missing(dtype: np.dtype[Any]) -> bool:
+    """Whether values tell that they are missing, in lists of one length; NaN may be a number.
+
+    >>> tells_missing(np.dtype("M8[s]")), tells_missing(np.dtype(float))
+    (True, False)
+    """
+    return may_be_missing(dtype) and dtype.kind not in "fc"
 
 
 def mask_of(present: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
