@@ -1619,6 +1619,49 @@ def test_a_list_column_that_becomes_a_field_brings_its_mask():
     assert pa.table(dv.View(g=joined))["g"].to_pylist() == [[1], None, [5, 6]]
 
 
+PAIRS = pa.list_(pa.int64(), 2)
+PARTS_WITH_GAPS = {
+    "in a record": (
+        pa.struct({"u": pa.int64()}), [{"u": 1}, {"u": None}], [{"u": 2}], [None, {"u": 3}],
+    ),
+    "in a record of a record": (
+        pa.struct({"s": pa.struct({"u": pa.int64(), "v": pa.string()})}),
+        [{"s": {"u": 1, "v": "a"}}],
+        [{"s": {"u": None, "v": "b"}}],
+        [{"s": {"u": 2, "v": None}}],
+    ),
+    "in lists of one length": (PAIRS, [[1, None], [3, 4]], [[5, 6]], [[7, 8], None]),
+    "in such lists in a record": (
+        pa.struct({"l": PAIRS}), [{"l": [1, None]}], [{"l": [5, 6]}], [{"l": [7, 8]}, {"l": None}],
+    ),
+    "in lists of lists of one length": (
+        pa.list_(PAIRS, 2), [[[1, 2], [None, 4]]], [[[5, 6], [7, 8]]], [None, [[5, 6], [7, 8]]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3), 2)])
+@pytest.mark.parametrize("where", PARTS_WITH_GAPS)
+def test_parts_of_which_some_lack_a_value_are_joined(where, order):
+    kind, *parts = PARTS_WITH_GAPS[where]
+    tables = [pa.table({"x": pa.array(parts[number], kind)}) for number in order]
+    joined = dv.concat(*map(dv.View, tables))
+    expected = pa.concat_tables(tables)
+    assert pa.table(joined).to_pylist() == expected.to_pylist()
+    for key in (slice(1, None), slice(None, None, -1)):
+        assert pa.table(joined[key]).to_pylist() == expected.to_pylist()[key]
+    if pa.types.is_fixed_size_list(kind):
+        assert joined.x._sum()() == sum(
+            leaf for leaf in leaves_of(expected["x"].to_pylist()) if leaf is not None
+        )
+
+
+def leaves_of(rows):
+    if not isinstance(rows, list):
+        return [rows]
+    return [leaf for row in rows for leaf in leaves_of(row)]
+
+
 @pytest.mark.parametrize("transform", [None, lambda sample: sample])
 def test_the_mask_of_a_padded_column_takes_the_place_of_that_of_its_lists(transform):
     d = dv.View(pa.table({"x": [1, 2, 3], "t": [[1, 2], None, [3, None]]}))

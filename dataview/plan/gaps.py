@@ -15,7 +15,7 @@ them, and a comparison, has no gaps.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +32,7 @@ from dataview.plan.kinds import (
 from dataview.plan.layout import broadcast
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import constant, least_present, present_in
+from dataview.plan.present import constant, least_present, of_elements, present_in
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, Source
 
@@ -135,19 +135,25 @@ def telling(node: Node) -> Node:
             continue
         rank = node.rank if isinstance(node, Record) else 1
         present = least_present(column.node, min(rank, 1))
-        told = fields.named[masks[name]] if name in masks else None
+        told = _data_of(fields, masks[name]) if name in masks else None
         if present is not None and (told is None or is_coarser(told, present)):
             mask = column.of(noted(present, name))
             fields = fields.with_field(masks.get(name) or free_name(f"{name}{MASK}", fields), mask)
     return node if fields is node.fields else with_fields(node, fields)
 
 
-def is_coarser(told: Any, present: Node | None) -> bool:
+def _data_of(fields: Fields, name: str) -> Node | None:
+    """Return the data that a field has of its own."""
+    field = fields.named[name]
+    return field.node if isinstance(field, Attached) else None
+
+
+def is_coarser(told: Node | None, present: Node | None) -> bool:
     """Whether a mask has a truth value for each list, and another one of its column for each value.
 
     So have lists of one length that were taken one by one: their rows make an array.
     """
-    shape = told.node.shape if isinstance(told, Attached) else None
+    shape = None if told is None else told.shape
     own = None if present is None else present.shape
     return bool(shape) and own is not None and len(shape or ()) < len(own)
 
@@ -158,25 +164,87 @@ def lacks_rows(node: Node) -> bool:
 
 
 def masked_alike(nodes: Sequence[Node]) -> list[Node]:
-    """Return records such that a column that has a mask in one of them has one in each."""
-    masks = {
-        name: mask
-        for node in nodes
-        if isinstance(node, Record)
-        for name, mask in masks_in(node.fields).items()
-    }
-    return [_with_whole(node, masks) for node in nodes]
+    """Return records such that a column with a mask in one of them has one like it in each.
+
+    So it is in records in them.
+    """
+    return at_each_level(nodes, _masked)
 
 
-def _with_whole(node: Node, masks: Mapping[str, str]) -> Node:
+def at_each_level(nodes: Sequence[Node], change: Callable[[list[Node]], list[Node]]) -> list[Node]:
+    """Return nodes changed together, after the records in them that all have under one name."""
+    whole = list(nodes)
+    inside: dict[int, dict[str, list[Node]]] = {}
+    changed: dict[int, list[Node]] = {}
+
+    def records_of(group: list[Node]) -> Iterable[list[Node]]:
+        inside[id(group)] = found = _records_in(group)
+        return found.values()
+
+    for group in below([whole], records_of):
+        parts = {name: changed[id(part)] for name, part in inside[id(group)].items()}
+        own = [
+            _with_parts(node, {name: part[number] for name, part in parts.items()})
+            for number, node in enumerate(group)
+        ]
+        changed[id(group)] = change(own)
+    return changed[id(whole)]
+
+
+def _records_in(nodes: list[Node]) -> dict[str, list[Node]]:
+    """Return the fields that are records in each of some records."""
+    if not all(isinstance(node, Record) for node in nodes):
+        return {}
+    fields = [node.fields.named for node in nodes]
+    found: dict[str, list[Node]] = {}
+    for name in fields[0] if fields else ():
+        parts = [own.get(name) for own in fields]
+        own = [part.node for part in parts if isinstance(part, Attached)]
+        if len(own) == len(nodes) and all(isinstance(part, Record) for part in own):
+            found[name] = own
+    return found
+
+
+def _with_parts(node: Node, parts: Mapping[str, Node]) -> Node:
+    """Return a record with other data in some of its fields, the same if they are no others."""
+    fields = node.fields
+    for name, part in parts.items():
+        column = fields.named[name]
+        if isinstance(column, Attached) and part is not column.node:
+            fields = fields.with_field(name, column.of(part))
+    return node if fields is node.fields else with_fields(node, fields)
+
+
+def _masked(nodes: list[Node]) -> list[Node]:
+    """Return records of which each has the masks that one has, as fine as the finest."""
+    masks: dict[str, tuple[str, Node | None]] = {}
+    for node in nodes:
+        for name, mask in masks_in(node.fields).items() if isinstance(node, Record) else ():
+            told = node.fields.named[mask]
+            _, finest = masks.get(name, (mask, None))
+            if isinstance(told, Attached) and (finest is None or is_coarser(finest, told.node)):
+                finest = told.node
+            masks[name] = mask, finest
+    return [_with_masks_of_all(node, masks) for node in nodes]
+
+
+def _with_masks_of_all(node: Node, masks: Mapping[str, tuple[str, Node | None]]) -> Node:
     """Return a record with these masks: of a column that has none, nothing is missing."""
     fields = node.fields
-    for name, mask in masks.items():
-        column = fields.named.get(name)
-        is_known = node.shape is not None and not isinstance(node, Sampled)
-        if mask in fields or not is_known or not isinstance(column, Attached):
+    is_known = node.shape is not None and not isinstance(node, Sampled)
+    for name, (mask, finest) in masks.items() if is_known else ():
+        column, told = fields.named.get(name), fields.named.get(mask)
+        own = told.node if isinstance(told, Attached) else None
+        if not isinstance(column, Attached) or (told is not None and not is_coarser(own, finest)):
             continue
-        whole = broadcast(constant(True), known_shape(node)[:1])
+        shape = known_shape(node)[:1]
+        if finest is not None and finest.shape is not None and column.node.shape is not None:
+            shape = column.node.shape[: len(finest.shape)]
+        elif told is not None:
+            continue  # lists of any length have a truth value for each
+        whole = broadcast(constant(True), shape) if own is None else of_elements(own, shape)
+        if finest is not None and is_of_lists(finest):
+            whole = whole.replaced(meta=read_only_meta({**whole.meta, MASK_OF_LISTS: True}))
         fields = fields.with_field(mask, column.of(noted(whole, name)))
     return node if fields is node.fields else with_fields(node, fields)
 

@@ -21,7 +21,7 @@ def knowing(fields: Fields) -> Fields:
             continue
         known = knowing_rows(column.node, told.node)
         own = known.mask if known.has_gaps else None
-        if own is not None and is_coarser(told, own):
+        if own is not None and is_coarser(told.node, own):
             fields = fields.with_field(mask, told.of(own.replaced(meta=told.node.meta)))
         elif tells(told.node, known) and (told.node.shape or not known.has_gaps):
             known = with_mask(known, told.node)  # else it knows which of its values lack

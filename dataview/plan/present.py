@@ -23,7 +23,7 @@ from dataview.plan.kinds import (
     known_shape,
 )
 from dataview.plan.layout import broadcast, reshaped
-from dataview.plan.node import Argument, Node
+from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing
 from dataview.sources import ArraySource
 
@@ -143,9 +143,9 @@ def _both(one: Node, other: Node) -> Node:
 def _own_mask(node: Any) -> Node | None:
     """Return the mask of a node that does not simply lack what one of its operands lacks."""
     if node.mask is not None:
-        return _of_rows(node.mask, node)
+        return of_elements(node.mask, known_shape(node))
     if isinstance(node, Stored) and node.source.present is not None:
-        return _of_rows(stored(node.source.present, False), node)
+        return of_elements(stored(node.source.present, False), known_shape(node))
     if isinstance(node, Select):
         whole = present_in(node.node)
         return None if whole is None else select(whole, node.index, fields=whole.fields)
@@ -161,9 +161,8 @@ def _own_mask(node: Any) -> Node | None:
     return None if own is None else own(node)
 
 
-def _of_rows(mask: Node, node: Node) -> Node:
-    """Return the mask of rows as one of all elements."""
-    shape = known_shape(node)
+def of_elements(mask: Node, shape: Shape) -> Node:
+    """Return the mask of rows as one of all elements, of that shape."""
     if mask.shape == shape:
         return mask
     own = known_shape(mask)
