@@ -222,6 +222,24 @@ def test_joined_structured_data_keeps_its_fields():
     assert_same(dv.concat(d, d).e(), np.array([1, 2, 3, 1, 2, 3]))
 
 
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (np.array([(1, 2.0), (5, 6.0)], [("x", "i8"), ("y", "f8")]), "a structured array"),
+        (dv.View(np.array([[1, 2], [5, 6]]), x=0, y=1), "an array with fields"),
+    ],
+)
+def test_an_array_is_joined_with_a_record_when_it_is_made_one(array, kind):
+    record, array = dv.View(x=[3], y=[4.0]), dv.View(array)
+    with pytest.raises(ValueError, match=rf"view 1 is {kind}, view 0 a record;.*_select"):
+        dv.concat(record, array)
+    with pytest.raises(ValueError, match=rf"view 1 is a record, view 0 {kind};.*_select"):
+        dv.concat(array, record)
+    joined = dv.concat(record, array._select(*array._fields()))
+    assert_same(joined.x(), np.array([3, 1, 5]))
+    assert_same(joined.y(), np.array([4.0, 2.0, 6.0]))
+
+
 def test_comparing_records_row_by_row_reads_those_rows():
     rows = Counting(lambda number: {"a": number})
     d = rows.probed(1000)

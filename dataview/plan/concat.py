@@ -254,7 +254,12 @@ def _joined_fields(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Sha
 def _check_same_fields(nodes: Sequence[Node]) -> None:
     names = set(nodes[0].fields)
     for number, node in enumerate(nodes):
-        if isinstance(node, Record) != isinstance(nodes[0], Record) or set(node.fields) != names:
+        if set(node.fields) == names and isinstance(node, Record) != isinstance(nodes[0], Record):
+            raise ValueError(
+                f"view {number} is {_what_has_fields(node)}, view 0 {_what_has_fields(nodes[0])}; "
+                "join views of one kind: _select(*view._fields()) makes a record of an array"
+            )
+        if set(node.fields) != names:
             raise ValueError(
                 f"view {number} has the fields {list(node.fields)}, view 0 {list(nodes[0].fields)}"
                 "; views are joined by field name, so the names must be the same"
@@ -265,6 +270,13 @@ def _check_same_fields(nodes: Sequence[Node]) -> None:
                     f"field {name!r} lies at other columns in view {number} than in view 0; "
                     f"join its parts by name: dv.concat(a[{name!r}], b[{name!r}])"
                 )
+
+
+def _what_has_fields(node: Node) -> str:
+    if isinstance(node, Record):
+        return "a record"
+    is_structured = node.dtype is not None and node.dtype.names is not None
+    return "a structured array" if is_structured else "an array with fields"
 
 
 def _layout(field: Any) -> Any:
