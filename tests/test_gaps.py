@@ -1656,6 +1656,28 @@ def test_parts_of_which_some_lack_a_value_are_joined(where, order):
         )
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=("columns", "records"))
+@pytest.mark.parametrize("lists", [[[1], [2, 3]], [[1], None, [None, 2]], [[], [1, 2, 3]]])
+@pytest.mark.parametrize("pairs", [[[7, 8], None], [[7, None], [5, 6]], [[7, None], None]])
+def test_lists_of_one_length_lack_the_same_beside_lists_of_any(pairs, lists, nested):
+    kinds = (PAIRS, pa.list_(pa.int64()))
+    if nested:
+        kinds = [pa.struct({"l": kind}) for kind in kinds]
+        pairs, lists = ([{"l": row} for row in rows] for rows in (pairs, lists))
+    tables = [
+        pa.table({"x": pa.array(rows, kind)})
+        for rows, kind in zip((pairs, lists), kinds, strict=True)
+    ]
+    for chosen in (tables, tables[::-1]):
+        expected = [row for table in chosen for row in table.to_pylist()]
+        joined = dv.concat(*map(dv.View, chosen))
+        assert pa.table(joined).to_pylist() == expected
+        assert pa.table(joined[::-1]).to_pylist() == expected[::-1]
+        if not nested:
+            column = dv.concat(*(dv.View(table).x for table in chosen))
+            assert pa.array(column).to_pylist() == [row["x"] for row in expected]
+
+
 def leaves_of(rows):
     if not isinstance(rows, list):
         return [rows]

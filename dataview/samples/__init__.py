@@ -45,7 +45,7 @@ from dataview.samples.padding import (
 )
 from dataview.samples.pairing import Dropped, Items, Pairing, pairing_of, pairings_in
 from dataview.samples.passes import IteratorSamples
-from dataview.samples.ragged import AnyLength, in_rows, likeness
+from dataview.samples.ragged import AnyLength, in_rows, joined_alike, likeness
 from dataview.samples.random_numbers import RandomKeys, random_keys
 from dataview.samples.row_functions import Spec, Undeclared
 from dataview.samples.streams import (
@@ -101,6 +101,7 @@ __all__ = [
     "filtered",
     "in_rows",
     "is_ragged",
+    "joined_alike",
     "keeper",
     "known_lengths",
     "length_of",

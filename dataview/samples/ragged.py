@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,20 @@ from dataview.errors import error_at
 from dataview.index.flat import is_of_arrays, layout_of, packed, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
-from dataview.plan.gaps import masked_alike, with_mask
-from dataview.plan.kinds import Extents, Record, known_dtype, known_shape, size_of
+from dataview.plan.fields import Attached
+from dataview.plan.gaps import (
+    at_each_level,
+    is_of_lists,
+    masked_alike,
+    masks_in,
+    noted,
+    with_mask,
+)
+from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape, size_of
+from dataview.plan.layout import reshaped
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.present import present_in, present_or_all
-from dataview.plan.ragged import Ragged, as_ragged, ragged_of
+from dataview.plan.present import least_present, present_in, present_or_all
+from dataview.plan.ragged import Ragged, as_ragged, places_of, ragged_of
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds
 
@@ -223,6 +232,65 @@ def _lacking(values: Node, lines: Sequence[Node]) -> Node:
         return values
     own = [evaluate(present_or_all(line)).reshape(-1, *known_shape(values)[1:]) for line in lines]
     return with_mask(values, stored(ArraySource(np.concatenate(own)), False))
+
+
+def joined_alike(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes to be joined such that what lacks something tells it as the others do.
+
+    Beside lists that differ in length, rows of an array that are missing are lists without values.
+    """
+    return masked_alike(at_each_level(nodes, _lists_alike))
+
+
+def _lists_alike(nodes: list[Node]) -> list[Node]:
+    """Return columns, or records of them, with lists where one of them has ragged rows."""
+    if any(isinstance(node, Ragged) for node in nodes):
+        return [_lists_lacking(node) for node in nodes]
+    if not all(isinstance(node, Record) for node in nodes):
+        return nodes
+    ragged = {
+        name
+        for node in nodes
+        for name, part in node.fields.named.items()
+        if isinstance(part, Attached) and isinstance(part.node, Ragged)
+    }
+    return [_with_lists(node, ragged) for node in nodes] if ragged else nodes
+
+
+def _with_lists(node: Node, names: Collection[str]) -> Node:
+    """Return a record with lists in some of its columns, whose masks tell of rows."""
+    fields, masks = node.fields, masks_in(node.fields)
+    for name in names:
+        part = fields.named.get(name)
+        if not isinstance(part, Attached) or (lists := _lists_lacking(part.node)) is part.node:
+            continue
+        fields = fields.with_field(name, part.of(lists))
+        if name in masks and lists.mask is not None:
+            fields = fields.with_field(masks[name], part.of(noted(lists.mask, name)))
+    return node if fields is node.fields else with_fields(node, fields)
+
+
+def _lists_lacking(node: Node) -> Node:
+    """Return rows of an array with gaps as lists, of which those that are missing have no values.
+
+    Other data are returned as they are.
+    """
+    if isinstance(node, (Sampled, Record)) or node.shape is None or len(node.shape) < 2:
+        return node
+    mask = least_present(node, 1)
+    if mask is None:
+        return node
+    present: Any = evaluate(mask)
+    inner = tuple(range(1, present.ndim))
+    rows: Any = np.ones(len(present), bool)
+    if not inner or is_of_lists(mask):
+        rows = present.any(axis=inner)
+    _, length, *rest = node.shape
+    there = places_of(node, np.flatnonzero(rows))
+    line = reshaped(there, (int(rows.sum()) * length, *rest))
+    found = Ragged(line, shaped((rows * length).reshape(-1, 1)))
+    whole = stored(ArraySource(present.all(axis=inner)), False)
+    return found.replaced(meta=node.meta, mask=whole)
 
 
 def _as_lists(rows: Node, axes: int) -> Ragged:

@@ -16,9 +16,9 @@ from dataview.index import is_integer
 from dataview.loader import collated
 from dataview.plan.concat import concat as concat_nodes
 from dataview.plan.fields import WindowSpec
-from dataview.plan.gaps import masked_alike
 from dataview.plan.node import Node
 from dataview.plan.photographs import photographs_in
+from dataview.samples import joined_alike
 from dataview.spaces import Space, joined_meta
 from dataview.view import declare
 from dataview.view.arguments import advice
@@ -269,7 +269,7 @@ def concat(*views: Any) -> View:
     array([2, 3])
     """
     parts = views[0] if len(views) == 1 and isinstance(views[0], (list, tuple)) else views
-    return viewed(concat_nodes(masked_alike([node_from(part) for part in parts]), joined_meta))
+    return viewed(concat_nodes(joined_alike([node_from(part) for part in parts]), joined_meta))
 
 
 def zip(
