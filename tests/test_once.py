@@ -689,6 +689,16 @@ def test_a_statistic_of_groups_calls_no_function_of_another_field():
     assert view._group(by="a")._mean().y().size
 
 
+def test_a_statistic_of_groups_beside_data_calls_no_function_of_another_field():
+    made = dv.View(Labelled(), _length=N)._probe()
+    view = dv.zip(a=made.a, y=made.y, never=ROWS._map(unmade, shape=(), dtype=float))
+    groups = view._group(by="a")
+    total, smallest, keys, values = dv.evaluate(groups._sum().y, groups._min().y, view.a, view.y)
+    for n, key in enumerate(np.unique(keys)):
+        np.testing.assert_allclose(total[n], values[keys == key].sum(axis=0))
+        np.testing.assert_array_equal(smallest[n], values[keys == key].min(axis=0))
+
+
 # --- statistics of several fields -----------------------------------------------------------
 
 
@@ -955,6 +965,17 @@ def of_rows(rows, function):
     return np.array([function(row) for row in rows])
 
 
+def grouped(view):
+    return view._group(by={"by": np.arange(len(view)) % 4})
+
+
+def of_groups(data, function, name, keys=None):
+    """A statistic of the rows of each key, which are the row numbers modulo 4 if not given."""
+    rows = data[name]
+    keys = np.arange(len(rows)) % 4 if keys is None else keys
+    return np.stack([function(rows[keys == key], axis=0) for key in np.unique(keys)])
+
+
 IN_ONE_REQUEST = {
     "labels beside a mean": (
         lambda v: (v.label._unique(), v.x._mean()),
@@ -999,6 +1020,31 @@ IN_ONE_REQUEST = {
     "several ragged axes": (
         lambda v: (v.boxes._sum(), v.label._sum(), v.words._sum(axis=1)),
         lambda d: (sum(map(np.sum, d["boxes"])), d["label"].sum(), of_rows(d["words"], np.sum)),
+    ),
+    "groups beside data": (
+        lambda v: (grouped(v)._sum().x, grouped(v)._mean().x, v.x, grouped(v)._median().label),
+        lambda d: (
+            of_groups(d, np.sum, "x"),
+            of_groups(d, np.mean, "x"),
+            d["x"],
+            of_groups(d, np.median, "label"),
+        ),
+    ),
+    "groups by a field that is made": (
+        lambda v: (lambda g: (g._sum().x, g._max().label, g._counts().count, v.label, v.x))(
+            v._group(by="label")
+        ),
+        lambda d: (
+            of_groups(d, np.sum, "x", d["label"]),
+            np.unique(d["label"]),
+            np.bincount(d["label"]),
+            d["label"],
+            d["x"],
+        ),
+    ),
+    "a statistic of groups by itself": (
+        lambda v: (v._group(by="label")._var(ddof=1).x,),
+        lambda d: (of_groups(d, functools.partial(np.var, ddof=1), "x", d["label"]),),
     ),
     "filled up": (lambda v: (v.words._pad(-1),), lambda d: (filled_up(d["words"]),)),
     "several filled up": (

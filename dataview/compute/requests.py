@@ -68,7 +68,14 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Argument, DType, Node, check_comparable
 from dataview.plan.operations import may_be_missing
-from dataview.plan.photographs import Late, Photograph, photographs_in, prepare, take_tables
+from dataview.plan.photographs import (
+    Late,
+    Photograph,
+    photographs_in,
+    prepare,
+    read_by_photographs,
+    take_tables,
+)
 from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far
@@ -86,11 +93,12 @@ def evaluate_all(nodes: Sequence[Node], photographs: Sequence[Photograph] = ()) 
     """
     filled = [part for node in nodes if _is_filled_up(node) for part in photographs_in(node)]
     photographs = list(dict.fromkeys([*photographs, *filled]))
-    asked = [part for part in photographs if part.is_of_values and not part.is_at_hand]
-    wanted = pending(*nodes, *(cast(Node, part.node) for part in asked))
+    asked = read_by_photographs(photographs, *nodes)
+    read = [*asked.values()]
+    wanted = pending(*nodes, *read)
     there = [node for node in nodes if type(node) is not Late]
-    is_made = have_makers_in_common([*there, *(cast(Any, one).node for one in (*wanted, *asked))])
-    later = needed_later(there, wanted, asked, evaluate) if is_made else None
+    is_made = have_makers_in_common([*there, *(part.node for part in wanted), *read])
+    later = needed_later(there, wanted, read, evaluate) if is_made else None
     with made_once() if is_made else nullcontext(), later or nullcontext():
         if later is not None:
             _take_for_later(later, wanted, asked)
@@ -114,13 +122,12 @@ def _read_all(nodes: Sequence[Node], is_made: bool) -> dict[Node, np.ndarray]:
 
 
 def _take_for_later(
-    later: RowsForLater, wanted: Sequence[Reduction], asked: Sequence[Photograph]
+    later: RowsForLater, wanted: Sequence[Reduction], asked: Mapping[Photograph, Node]
 ) -> None:
     """Take statistics and photographs; samples are made in the first pass, and kept for others."""
     take(wanted, evaluate, later)
     later.make()
-    for photograph in asked:
-        node = cast(Node, photograph.node)
+    for photograph, node in asked.items():
         copy = later.data_of(node)
         if copy is not node:
             photograph.find_in(copy)

@@ -125,11 +125,19 @@ class Photograph(Part):
         assert self.taken is not None
         return self.taken
 
+    def read_for(self, columns: Collection[str | None]) -> Node | None:
+        """Return the data in which it is found for some of its columns, None if these are there."""
+        return None if self.is_at_hand else self.node
+
     def find_in(self, copy: Node) -> None:
-        """Find it in a copy of the data, which others read, too, unless it has been found."""
+        """Find it in a copy of what it reads, which others read, too, unless it has been found."""
         if not self.is_decided:
             with begin(self.about, None):
                 self.keep(self.find(copy))
+
+    def has_column(self, name: str | None) -> bool:
+        """Whether a column of what is found is there."""
+        return self.is_decided
 
     def column(self, name: str) -> np.ndarray:
         """Return a column of what was found."""
@@ -190,9 +198,10 @@ def take_tables(nodes: Iterable[Node]) -> None:
     for node in nodes:
         source = getattr(getattr(node, "node", node), "source", None)  # of rows of a column, too
         if isinstance(source, PhotographSource):
-            if source.photograph in seen:
-                source.photograph.array()
-            seen[source.photograph] = None
+            photograph = source.photograph
+            if photograph in seen and not photograph.has_column(source.name):
+                photograph.array()
+            seen[photograph] = None
     prepare(seen)
 
 
@@ -260,6 +269,23 @@ class Late(Node):
 def photographs_in(*nodes: Node) -> list[Photograph]:
     """Return what was asked of data below nodes, the innermost first: labels, orders, kept rows."""
     return [part for part in below(nodes, _held) if isinstance(part, Photograph)]
+
+
+def read_by_photographs(photographs: Iterable[Photograph], *nodes: Node) -> dict[Photograph, Node]:
+    """Return what photographs that copies will do for read, for the columns that nodes ask for."""
+    columns: dict[Photograph, set[str | None]] = {}
+    for part in below(nodes, _held_by_columns):
+        source = getattr(part, "source", None)
+        if isinstance(source, PhotographSource):
+            columns.setdefault(source.photograph, set()).add(source.name)
+    some = [part for part in photographs if part.is_of_values]
+    read = {part: part.read_for(columns.get(part, ())) for part in some}
+    return {part: node for part, node in read.items() if node is not None}
+
+
+def _held_by_columns(part: Any) -> list[Any]:
+    """Return all parts that a part holds; of a table of late length the columns asked for."""
+    return [part.like] if isinstance(part, Late) else _held(part)
 
 
 def _held(part: Any) -> list[Any]:

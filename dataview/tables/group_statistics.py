@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Number
 from typing import Any, NamedTuple, Self, TypeGuard
 
@@ -252,6 +252,7 @@ class Statistics(Photograph):
     parts = ("node", "groups")
     about = "statistics of groups"
     is_shown = True
+    is_of_values = True
 
     def __init__(
         self,
@@ -285,12 +286,41 @@ class Statistics(Photograph):
 
     def column(self, name: str) -> np.ndarray:
         """Return the statistic of a field, or its mask."""
-        node, is_first = self.node, self.alone is None and len(self.kinds) > 1
-        if is_first and not self.is_decided and node is not None:
-            with begin(self.about, None):
-                self.alone = self._found(node, self._made_with(node, name.removeprefix(_mask(""))))
+        node = None if self.alone is not None else self.read_for({name})
+        if node is not None:
+            self.find_in(node)
         found: np.ndarray = (self.alone if _has(self.alone, name) else self.array())[name]
         return found
+
+    def read_for(self, columns: Collection[str | None]) -> Node | None:
+        """Return the keys and the fields that are read for some columns, None if these are there.
+
+        After a first time all other fields are read.
+        """
+        node, alone = self.node, self.alone
+        if self.is_decided or node is None or all(map(self.has_column, columns)):
+            return None
+        names = {name.removeprefix(_mask("")) for name in columns if name is not None}
+        read = {one for name in names for one in self._made_with(node, name)}
+        others = {*self.kinds} - read if alone is None else {*self.kinds} - {*self._left()}
+        return _without(node, others)
+
+    def find_in(self, copy: Node) -> None:
+        """Find the statistics of all fields that are there; those of other fields are left."""
+        names = [name for name in self._left() if name in copy.fields]
+        if len(names) == len(self._left()):
+            super().find_in(copy)
+        elif not self.is_decided and names:
+            with begin(self.about, None):
+                self.alone = self._found(copy, names)
+
+    def has_column(self, name: str | None) -> bool:
+        """Whether the statistic of a field is there."""
+        return self.is_decided or (name is not None and _has(self.alone, name))
+
+    def _left(self) -> list[str]:
+        """Return the fields that were not found alone."""
+        return [name for name in self.kinds if not _has(self.alone, name)]
 
     def _made_with(self, node: Node, name: str) -> list[str]:
         """Return a field, and those for which no function is called but those that make it."""
@@ -301,7 +331,7 @@ class Statistics(Photograph):
     def find(self, node: Node) -> np.ndarray:
         """Find the statistics of all fields."""
         alone = self.alone
-        rest = self._found(node, [name for name in self.kinds if not _has(alone, name)])
+        rest = self._found(node, self._left())
         found = np.empty(len(rest), self.dtype)
         for name in self.dtype.names or ():
             found[name] = (alone if _has(alone, name) else rest)[name]
@@ -310,8 +340,8 @@ class Statistics(Photograph):
     def _found(self, node: Node, names: Sequence[str]) -> np.ndarray:
         """Read some fields: once, and for quantiles of large data as often as memory needs it."""
         others = self.kinds.keys() - {*names}
+        node = _without(node, others)
         others |= {_mask(name) for name in others}
-        node = record({name: field(node, name) for name in node.fields if name not in others}, 1)
         settle(node)
         groups = self.groups.found()
         number, table = numbering(node, groups), groups.table
@@ -390,6 +420,12 @@ class Statistics(Photograph):
         return {*self.kinds.values()} <= {"sum", "mean"} and all(
             memory is not None and memory.dtype in (np.int64, np.float64) for memory in in_memory
         )
+
+
+def _without(node: Node, names: Collection[str]) -> Node:
+    """Return the record without some fields, and their masks."""
+    left = {*names, *map(_mask, names)}
+    return record({name: field(node, name) for name in node.fields if name not in left}, 1)
 
 
 def _has(found: np.ndarray | None, name: str) -> TypeGuard[np.ndarray]:

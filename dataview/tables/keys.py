@@ -191,6 +191,7 @@ class Groups(Photograph):
     __slots__ = ("gaps", "labels", "names")
     about = "groups"
     is_shown = True
+    is_of_values = True
 
     def __init__(self, keys: Sequence[Key], gaps: bool) -> None:
         super().__init__(with_keys(keys, {}))
@@ -246,6 +247,7 @@ class Counts(Photograph):
     parts = ("node", "groups")
     about = "groups"
     is_shown = True
+    is_of_values = True
 
     def __init__(self, keys: Sequence[Key], groups: Groups) -> None:
         super().__init__(with_keys(keys, {}))

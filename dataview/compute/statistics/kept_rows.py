@@ -35,7 +35,6 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import Evaluate, Node
-from dataview.plan.photographs import Photograph
 from dataview.plan.present import present_in
 from dataview.plan.walk import below, rebuilt
 
@@ -94,7 +93,7 @@ class RowsForLater:
     def add(self, kept: Mapping[Node, Keeping]) -> None:
         """Have the rows that a pass has kept take the place of what makes them."""
         for node, rows in kept.items():
-            self.kept[node] = rows.node().replaced(label=node.label)
+            self.kept[node] = rows.node().replaced(label=node.label, meta=node.meta)
             if isinstance(rows, KeptRows):
                 self.arrays[node] = np.asarray(rows.rows)
         for node in kept:
@@ -118,18 +117,19 @@ class RowsForLater:
 def needed_later(
     nodes: Sequence[Node],
     wanted: Sequence[Reduction],
-    photographs: Sequence[Photograph],
+    read: Sequence[Node],
     evaluate: Evaluate,
 ) -> RowsForLater | None:
-    """Return what keeps rows for nodes, for photographs, and for statistics that need others.
+    """Return what keeps rows for nodes, for statistics that need others, and for photographs.
 
-    None is returned if a request remembers the rows, since they are few, or functions make none.
+    These `read` what they are found in.  None is returned if a request remembers the rows, since
+    they are few, or functions make none.
     """
     operands = [part.node for part in wanted]
     whole = [node for node in nodes if not pending(node) and _is_by_rows(node)]
     known = {*whole}
     again = [node for node in nodes if node not in known] + list(filter(pending, operands))
-    asked = [unit for part in photographs for unit in _units_of(cast(Node, part.node))]
+    asked = [unit for node in read for unit in _units_of(node)]
     units = [*whole, *(one for node in again for one in _units_of(node)), *asked]
     together = [*units, *operands]
     is_shared = any(sum(are_made_together(one, other) for other in together) > 1 for one in asked)
