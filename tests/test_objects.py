@@ -10,6 +10,7 @@ import ctypes
 import datetime
 import decimal
 import io
+import math
 import pickle
 
 import numpy as np
@@ -412,6 +413,18 @@ def test_lists_and_structs_of_polars():
     kinds = pl.Series([["u", "v"], [], ["u"]], dtype=pl.List(pl.Categorical))
     assert [row.tolist() for row in dv.View(kinds)()] == [["u", "v"], [], ["u"]]
     assert dv.View(pl.Series([{"p": 1}, None])).p_mask().tolist() == [True, False]
+
+
+@clients
+def test_missing_floats_in_lists_of_one_length_of_polars_are_no_nan():
+    import polars as pl
+    import pyarrow as pa
+
+    rows = [[1.0, None], [math.nan, 2.0]]
+    frame = pl.DataFrame({"a": pl.Series(rows, dtype=pl.Array(pl.Float64, 2))})
+    d, same = dv.View(frame), dv.View(frame.to_arrow())
+    assert d.a_mask().tolist() == same.a_mask().tolist() == [[True, False], [True, True]]
+    assert str(pa.table(d)["a"].to_pylist()) == str(rows)
 
 
 @clients

@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import import_library
-from dataview.formats import node_of_table
+from dataview.formats import node_of_table, tells_missing
 from dataview.index.flat import layout_of
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
@@ -336,7 +336,7 @@ def _fixed_lists(series: Any) -> Column:
     inner = _inside(series)
     shape = (len(series), series.dtype.shape[0], *known_shape(inner.node)[1:])
     node = reshaped(inner.node, shape).replaced(meta=inner.node.meta)
-    if inner.present is None or may_be_missing(known_dtype(node)):
+    if inner.present is None or tells_missing(known_dtype(node)):
         return Column(series.name, node)
     there = evaluate(inner.present)
     return _with_gaps(series.name, node, ~there.reshape(*shape[:2], *there.shape[1:]))

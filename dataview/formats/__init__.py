@@ -26,6 +26,7 @@ from dataview.formats.tables import (
     node_of_column,
     node_of_rows,
     node_of_table,
+    tells_missing,
     with_dates,
 )
 from dataview.write import Recovery
@@ -63,6 +64,7 @@ __all__ = [
     "register_decoder",
     "save",
     "saved_as",
+    "tells_missing",
     "to_be_divided",
     "with_dates",
 ]  # fmt: skip

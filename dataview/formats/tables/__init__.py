@@ -24,7 +24,7 @@ from dataview.formats.tables.arrow_objects import (
     with_dates,
 )
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
-from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, tells_missing
 from dataview.formats.tables.in_memory import node_of_column, node_of_rows, node_of_table
 from dataview.formats.tables.parquet_elsewhere import open_parquet_elsewhere
 from dataview.formats.tables.partitions import (
@@ -74,6 +74,7 @@ __all__ = [
     "open_sqlite",
     "several_kinds",
     "table_node",
+    "tells_missing",
     "told_decimal",
     "type_in",
     "with_dates",
