@@ -1623,6 +1623,16 @@ def test_a_mark_of_utf_8_is_no_text_of_a_growing_file(tmp_path):
     assert [str(line()) for line in dv.open(path, follow=0)] == ["one"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("block", [1, 1 << 16])
+def test_a_mark_says_the_encoding_of_a_growing_file(tmp_path, monkeypatch, encoding, block):
+    monkeypatch.setattr(followed, "BLOCK", block)
+    path = tmp_path / "log.txt"
+    path.write_bytes("é\r\nü\n\nend".encode(encoding))
+    lines = pickle.loads(pickle.dumps(dv.open(path, follow=0)))
+    assert [str(line()) for line in lines] == ["é", "ü", "", "end"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 @pytest.mark.parametrize("text", ["", "a", "\n"])
 def test_a_growing_file_may_have_a_mark_alone(text, encoding, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dataview.formats.texts.lines import MARKS, begun, check_encoding, cut
+from dataview.formats.texts.text_bytes import START, encoding_of
 from dataview.plan.build import stored
 from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream
@@ -23,7 +24,7 @@ BLOCK = 1 << 16
 """So many bytes are read at a time."""
 
 
-def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "strict") -> Stream:
+def follow(path: str, seconds: Any, encoding: str | None = None, errors: str = "strict") -> Stream:
     """Return the lines of a file as a stream, which ends when no more come for so many seconds."""
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not is_number or not seconds >= 0:
@@ -31,7 +32,7 @@ def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "stri
             "follow= is a number of seconds after which a file to which nothing was added counts "
             f"as complete, math.inf for never; got {seconds!r}"
         )
-    check_encoding(encoding, errors)
+    check_encoding(encoding or "utf-8", errors)
     with open_regular(path):  # which must be there
         pass
     return Stream(Lines(Opening(path), float(seconds), encoding, errors), _text_node(""))
@@ -40,20 +41,20 @@ def follow(path: str, seconds: Any, encoding: str = "utf-8", errors: str = "stri
 class Lines(ClosableSamples):
     """The lines of a file, which is looked at until nothing was added for so many seconds."""
 
-    __slots__ = ("coding", "seconds")
+    __slots__ = ("encoding", "errors", "seconds")
     finite = False
     restarts = True
 
-    def __init__(self, opening: Opening, seconds: float, *coding: str) -> None:
+    def __init__(self, opening: Opening, seconds: float, encoding: str | None, errors: str) -> None:
         super().__init__(opening)
-        self.seconds, self.coding = seconds, coding
+        self.seconds, self.encoding, self.errors = seconds, encoding, errors
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lines, (self.opening, self.seconds, *self.coding)
+        return Lines, (self.opening, self.seconds, self.encoding, self.errors)
 
     def passing(self) -> Generator[Row, None, None]:
         """Return the lines from the first one on."""
-        for line in _lines(self.opening, self.seconds, *self.coding):
+        for line in _lines(self.opening, self.seconds, self.encoding, self.errors):
             yield Row(_text_node(line))
 
 
@@ -63,7 +64,7 @@ def _text_node(text: str) -> Node:
     return stored(ArraySource(cell), False)
 
 
-def _lines(opening: Opening, seconds: float, encoding: str, errors: str) -> Iterator[str]:
+def _lines(opening: Opening, seconds: float, encoding: str | None, errors: str) -> Iterator[str]:
     r"""Yield the lines of a file; what has no end yet waits for it.
 
     >>> import tempfile
@@ -80,17 +81,22 @@ def _lines(opening: Opening, seconds: float, encoding: str, errors: str) -> Iter
             if found is None:
                 if _may_be_mark(rest):
                     continue
-                found, start = begun(rest, encoding)
+                found, start = _begun(path, rest, encoding)
                 rest = rest[start:]
             whole, rest = cut(rest, found)
             for line in whole:
                 number += 1
                 yield _decoded(line, path, number, found, errors)
         if found is None:  # all that there is may be a mark
-            found, start = begun(rest, encoding)
+            found, start = _begun(path, rest, encoding)
             rest = rest[start:]
         if rest:
             yield _decoded(rest, path, number + 1, found, errors)
+
+
+def _begun(path: str, start: bytes, encoding: str | None) -> tuple[str, int]:
+    """Return the encoding of a file, which a mark says if none is given, and where text begins."""
+    return begun(start, encoding_of(path, start[:START]) if encoding is None else encoding)
 
 
 def _may_be_mark(start: bytes) -> bool:
