@@ -1,6 +1,7 @@
 """What is particular to each format of arrays in files: what is read when, what is refused."""
 
 import collections
+import errno
 import gc
 import io
 import itertools
@@ -1042,6 +1043,24 @@ def test_links_that_leave_a_folder_of_zarr_are_no_fields(tmp_path, version, mode
             for view, name in [*((d, name) for name in lost), (d.group, "deep")]:
                 with pytest.raises(dv.FieldError, match=f"'{name}' .*outside of .*own path"):
                     view._field(name)
+
+
+def test_a_full_disk_is_an_error_that_names_the_zarr(tmp_path, monkeypatch):
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "a.zarr"
+    zarr.create_group(path).create_array("x", data=X)
+    with dv.open(path, "r+") as d:
+        monkeypatch.setattr(zarr.Array, "__setitem__", full)
+        for change, named in (
+            (lambda: dv.View(x=X)._save(tmp_path / "b.zarr"), tmp_path / "b.zarr"),
+            (lambda: d._append({"x": X}), path / "x"),
+        ):
+            with pytest.raises(OSError, match="No space left") as caught:
+                change()
+            assert caught.value.filename == str(named)
+    np.testing.assert_array_equal(zarr.open_array(path / "x")[:], X)
 
 
 def test_a_folder_of_zarr_whose_metadata_is_a_link_that_leaves_it_is_refused(tmp_path):

@@ -55,7 +55,9 @@ def new_folder(path: str, is_ours: Callable[[str], bool]) -> Iterator[str]:
             os.rename(temporary, target)
             shutil.rmtree(replaced)
         shutil.rmtree(temporary, ignore_errors=True)  # the old one, if they were exchanged
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = path  # of a write: the system's message names no file
         remove_late(temporary)
         raise
     finally:

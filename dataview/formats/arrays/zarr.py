@@ -186,7 +186,9 @@ class ZarrSource(ArrayLike):
         """Name the array in an error: what unpacks a broken chunk raises what it likes."""
         try:
             yield
-        except OSError:
+        except OSError as error:
+            if error.errno is not None and error.filename is None:
+                error.filename = self.folder  # of a write: the system's message names no file
             raise
         except MemoryError as error:
             needed = self.dtype.itemsize * max(math.prod(self.shape), math.prod(self.chunk_shape))
