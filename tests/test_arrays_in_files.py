@@ -1082,6 +1082,19 @@ def test_a_chunk_of_zarr_that_asks_for_more_than_memory_is_broken(tmp_path, monk
         d.x()
 
 
+def test_a_compound_attribute_is_a_dict_that_can_be_saved(tmp_path):
+    pair = np.array((1, 2.5), [("a", "i4"), ("b", "f8")])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X
+        file["x"].attrs["one"] = pair
+        file["x"].attrs["two"] = np.array([pair, pair])
+    wanted = {"one": {"a": 1, "b": 2.5}, "two": [{"a": 1, "b": 2.5}] * 2}
+    d = dv.open(tmp_path / "a.h5")
+    assert dict(d.x._meta) == wanted
+    d._save(tmp_path / "b.h5")
+    assert dict(dv.open(tmp_path / "b.h5").x._meta) == wanted
+
+
 def test_texts_in_a_compound_dataset_are_bytes(tmp_path):
     text = h5py.string_dtype()
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -176,6 +176,8 @@ def as_meta(value: Any) -> Any:
     """
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
+    if isinstance(value, np.void) and value.dtype.names:  # a tuple could not be saved as text
+        return {name: as_meta(value[name]) for name in value.dtype.names}
     if isinstance(value, np.generic):
         return as_meta(value.item())
     if not isinstance(value, np.ndarray):
