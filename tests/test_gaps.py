@@ -1674,8 +1674,9 @@ def test_lists_of_one_length_lack_the_same_beside_lists_of_any(pairs, lists, nes
         assert pa.table(joined).to_pylist() == expected
         assert pa.table(joined[::-1]).to_pylist() == expected[::-1]
         if not nested:
-            column = dv.concat(*(dv.View(table).x for table in chosen))
-            assert pa.array(column).to_pylist() == [row["x"] for row in expected]
+            columns = [dv.View(table).x for table in chosen]
+            for column in (dv.concat(columns), np.concatenate(columns)):
+                assert pa.array(column).to_pylist() == [row["x"] for row in expected]
 
 
 def leaves_of(rows):

@@ -39,7 +39,7 @@ from dataview.plan.questions import computed
 from dataview.plan.symbols import deferring
 from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers
-from dataview.samples import asked, statistic
+from dataview.samples import asked, joined_alike, statistic
 from dataview.tables import distinct, in_times
 from dataview.view import lengths, masks, outputs
 from dataview.view.face import (
@@ -353,6 +353,11 @@ def _joined_as_rows(nodes: Sequence[Node]) -> Node:
     return joined(nodes, 0)
 
 
+def _concatenated(nodes: list[Node], axis: int | None) -> Node:
+    """Return nodes joined along an axis; what is joined as rows tells alike what it lacks."""
+    return joined(joined_alike(nodes) if axis == 0 else nodes, axis)
+
+
 # --- statistics ------------------------------------------------------------------------------
 
 
@@ -482,7 +487,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.array_equal: lambda a1, a2: lengths.truth(comparison(node_from(a1), node_from(a2), False)),
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
-    np.concatenate: lambda arrays, /, axis=0: joined([*map(node_from, arrays)], axis),
+    np.concatenate: lambda arrays, /, axis=0: _concatenated([*map(node_from, arrays)], axis),
     np.count_nonzero: _count_nonzero,
     np.dot: _dot,
     np.expand_dims: _laid(layout.expanded),
