@@ -1046,6 +1046,12 @@ IN_ONE_REQUEST = {
         lambda v: (v._group(by="label")._var(ddof=1).x,),
         lambda d: (of_groups(d, functools.partial(np.var, ddof=1), "x", d["label"]),),
     ),
+    "joined beside data": (
+        lambda v: (lambda j: (j.v, j.x, v.x, v.label))(
+            v._join(dv.View(label=[2, 0, 1], v=[20, 0, 10]), on="label")
+        ),
+        lambda d: (10 * d["label"], d["x"], d["x"], d["label"]),
+    ),
     "filled up": (lambda v: (v.words._pad(-1),), lambda d: (filled_up(d["words"]),)),
     "several filled up": (
         lambda v: (v.words._pad(-1), v.lines._pad(-1), v.boxes._pad(-1)),

@@ -161,6 +161,7 @@ class Lookup(RowNumbers):
 
     __slots__ = ("count", "is_complete", "names", "others")
     about = "the order of a join"
+    is_of_values = True
 
     def __init__(
         self, sides: Mapping[str, Node], is_complete: bool, names: tuple[str, str]
