@@ -144,8 +144,8 @@ def _kept_in(later: RowsForLater, nodes: Sequence[Node]) -> dict[Node, np.ndarra
 
 def evaluate_view(node: Node, index: Index | None = None, memo: Memo | None = None) -> np.ndarray:
     """Return the data of a view, or of a part: each sample is made once for its statistics, too."""
-    wanted = [] if node.settled or memo is not None else pending(node)
-    if not wanted or isinstance(node, Reduction) or node.shape is None:
+    is_alone = node.settled or isinstance(node, Reduction) or node.shape is None
+    if is_alone or memo is not None or not pending(node):
         return evaluate(node, index, memo)
     return evaluate_at_once(node, index)
 
