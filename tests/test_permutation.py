@@ -357,8 +357,8 @@ def test_a_jump_into_the_middle_takes_little_memory() -> None:
         ((10.0, 0), TypeError, "n must be the number of rows, an integer, got 10.0"),
         (("10", 0), TypeError, "n must be the number of rows, an integer, got '10'"),
         ((10, 0.0), TypeError, "a seed is an integer, a text or several of them"),
-        ((10, None), TypeError, "several of them, got None"),
-        ((10, (0, 1)), TypeError, "several of them, got (0, 1)"),
+        ((10, None), TypeError, "another order at each start, got None"),
+        ((10, (0, 1)), TypeError, "another order at each start, got (0, 1)"),
     ],
 )
 def test_what_is_no_permutation(arguments: tuple[int], error: type[Exception], words: str) -> None:

@@ -729,7 +729,7 @@ def test_a_new_format_is_one_row(monkeypatch, tmp_path):
 
     def saved(path, job):
         with new_file(path) as file:
-            job.passes.read(lambda leaf, key, block: file.write(block.tobytes()))
+            job.reading.read(lambda leaf, key, block: file.write(block.tobytes()))
 
     writer = Writer("a raw file", saved, lambda leaf: None, is_array=True)
     monkeypatch.setitem(FORMATS, "raw", Format((".raw",), opened, writer))
