@@ -136,6 +136,18 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """A program that runs a script and dies in the middle of a step."""
 
+ENDED = """
+import pathlib, runpy, sys
+
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+names = [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+left = [name for name in names if "gloo" in name]
+assert not left, left
+"""
+"""A program that runs a script and fails if threads of a group outlive it: Python would end first,
+and such a thread then aborts the process once in some dozens of runs."""
+
 
 def block_of(page, beginning):
     """The first block of a page behind a text."""
@@ -199,8 +211,9 @@ def test_the_script_for_torch_trains_in_several_processes(script):
     import torch
 
     ranks = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"
-    whole = printed(*ranks, "train.py", "flowers.csv", "whole.pt", "2", cwd=script)
+    (script / "ended.py").write_text(ENDED, "utf-8")
     (script / "killed.py").write_text(KILLED.replace("STEPS", "11"), "utf-8")
+    whole = printed(*ranks, "ended.py", "train.py", "flowers.csv", "whole.pt", "2", cwd=script)
     run = "train.py", "flowers.csv", "model.pt", "2"
     assert python(*ranks, "killed.py", *run, cwd=script).returncode
     assert weights(script / "model.pt")
