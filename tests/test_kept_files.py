@@ -4,13 +4,15 @@ import gc
 import multiprocessing
 import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
 
 import dataview as dv
+from children import printed, python
 from dataview.index.sizes import sizes
-from dataview.sources import kept_files
+from dataview.sources import kept_files, lost_pages
 from dataview.view.face import node_of
 from leftovers import nothing_left, open_files
 
@@ -27,6 +29,7 @@ ROWS = {
     "more than one call takes": ORDER[:2500],
     "repeated": [3, 2999, 3, 0] * 9,
     "small numbers": ORDER[:100].astype("u2"),
+    "numbers without a sign": ORDER[:100].astype("u8"),
     "none": [],
 }
 
@@ -185,26 +188,96 @@ def test_a_file_cut_short_is_an_error_that_names_it(path):
     assert kept_of(view).held is None
 
 
-def test_what_is_not_there_can_be_copied_without_harm(path, x):
+def test_what_is_not_there_can_be_taken_without_harm(path, x):
     """As it is where another program truncates the file after it was looked at."""
     held = kept_of(read_often(dv.open(path))).held
     os.truncate(path, 5000)
-    found, places = np.empty((20, 10), "f4"), 128 + 40 * np.arange(20)
-    assert held.read_rows(found, places) and (found == x[:20]).all()
-    assert not held.read_rows(found, places + 100_000)
-    assert not held.read_rows(found[:3], places[:3] + 100_000)
-    assert not held.read(found, 100_000)
+    here, rows = (128, (10,), x.dtype), np.arange(20)
+    assert (held.rows(*here, rows[::-1]) == x[:20][::-1]).all()
+    assert held.rows(*here, rows + 2000) is None and held.pages is None
+    assert (held.rows(*here, range(20)) == x[:20]).all()
+    for lost in (rows + 2000, rows[:3] + 2000, range(2000, 2020), 2999):
+        assert held.rows(*here, lost) is None
+    assert not held.read(np.empty((20, 10), "f4"), 100_000)
 
 
-def test_rows_that_cannot_be_copied_are_read_by_position(path, x, monkeypatch):
+LOST = """
+import faulthandler, multiprocessing, os, sys, threading
+import numpy as np
+import dataview as dv
+from dataview.view.face import node_of
+
+here = 128, (10,), np.dtype("f4")
+
+def lost(held, count=1):
+    assert (held.rows(*here, np.arange(20)[::-1]) == 1).all()
+    os.truncate(path, 5000)
+    found = []
+    def take():
+        found.append(held.rows(*here, np.arange(20) + 2000))
+    threads = [threading.Thread(target=take) for _ in range(count - 1)]
+    for thread in threads:
+        thread.start()
+    take()
+    for thread in threads:
+        thread.join()
+    assert found == [None] * count
+    print("went on", flush=True)
+
+path, why = sys.argv[1:]
+np.save(path, np.ones((3000, 10), "f4"))
+if why == "a dump of tracebacks":
+    faulthandler.enable()
+view = dv.open(path)
+for _ in range(4):
+    view[np.arange(2900, step=40)]()
+(kept,) = node_of(view).source.file.opening.kept.values()
+if why == "in a fork with its own handler":
+    def child():
+        faulthandler.enable()
+        lost(kept.held)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+lost(kept.held, 8 if why == "threads" else 1)
+if why.startswith("a map of others"):
+    if why.endswith("dumped"):
+        faulthandler.enable()
+    np.save(path, np.ones((3000, 10), "f4"))
+    again = dv.open(path)
+    for _ in range(4):
+        again[np.arange(2900, step=40)]()
+    mine = np.load(path, mmap_mode="r")
+    os.truncate(path, 5000)
+    mine[2999].copy()
+"""
+"""A program that loses a part of a file while it is taken from."""
+
+
+@pytest.mark.parametrize(
+    "why", ["alone", "threads", "a dump of tracebacks", "in a fork with its own handler"]
+)
+def test_a_process_goes_on_when_a_file_is_cut_short_while_rows_are_taken(tmp_path, why):
+    assert printed("-c", LOST, tmp_path / "x.npy", why) == "went on\n"
+
+
+@pytest.mark.parametrize("how", ["", "dumped"])
+def test_what_others_have_mapped_is_left_to_them(tmp_path, how):
+    process = python("-c", LOST, tmp_path / "x.npy", f"a map of others, {how}")
+    assert process.stdout == "went on\n" and process.returncode == -signal.SIGBUS
+    assert ("Bus error" in process.stderr) == bool(how)
+
+
+def test_rows_that_cannot_be_taken_are_read_by_position(path, x, monkeypatch):
     view = read_often(dv.open(path))
-    monkeypatch.setattr(kept_files, "_copied", lambda *_: False)
+    monkeypatch.setattr(lost_pages.Map, "rows", lambda *_: None)
     monkeypatch.setattr(kept_files.OpenFile, "read", lambda *_: False)
     for rows in ROWS.values():
         assert np.array_equal(view[rows](), x[rows])
 
 
-@pytest.mark.parametrize("why", ["no call", "few addresses", "large"])
+@pytest.mark.parametrize("why", ["another system", "few addresses", "large"])
 def test_what_may_not_stay_mapped_stays_open(path, x, monkeypatch, why):
     limits = {"few addresses": (1 << 40, 1 << 40)}
     monkeypatch.setattr(
@@ -212,8 +285,8 @@ def test_what_may_not_stay_mapped_stays_open(path, x, monkeypatch, why):
         "getrlimit",
         lambda _: limits.get(why, (kept_files.resource.RLIM_INFINITY,) * 2),
     )
-    if why == "no call":
-        monkeypatch.setattr(kept_files, "_copier", lambda: None)
+    if why == "another system":
+        monkeypatch.setattr(lost_pages, "can_handle", lambda: False)
     with sizes.set(mapped_bytes=1000 if why == "large" else sizes.mapped_bytes):
         view = read_often(dv.open(path), loaded=False)
         for rows in ROWS.values():
@@ -288,7 +361,7 @@ def test_short_rows_of_a_large_file_are_read_one_by_one(tmp_path):
         for some in (rows[:20], [*rows[:18], rows[0], rows[0]], rows):
             assert (view[some]() == x[some]).all()
         held = kept_of(view).held
-        found, places = np.empty((17, 1000)), 128 + 8000 * 3 * np.arange(17)
-        assert held.read_rows(found, places[::-1]) and (found == x[:51:3][::-1]).all()
-        assert not held.read_rows(found, places + 200_000)
-        assert not held.read_rows(np.empty((64, 1000)), 128 + 8000 * np.arange(64))
+        here, few = (128, (1000,), x.dtype), 3 * np.arange(17)
+        assert (held.rows(*here, few[::-1]) == x[:51:3][::-1]).all()
+        assert held.rows(*here, few + 25) is None
+        assert held.rows(*here, np.arange(64)[::-1]) is None

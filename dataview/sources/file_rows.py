@@ -44,23 +44,24 @@ from dataview.sources.file_pieces import (
     whole_rows,
 )
 
-Fill: TypeAlias = "Callable[[np.ndarray, range | np.ndarray], bool]"
-"""Fills an array with rows; returns False if they have to be read in another way."""
+ReadRows: TypeAlias = "Callable[[range | np.ndarray], np.ndarray | None]"
+"""Returns rows as a new array; None if they have to be read in another way."""
 
 
 def read_near(file: io.FileIO, block: Block, index: Index) -> np.ndarray | None:
     """Return what an index selects among few rows as a new array; None if they are not few."""
 
-    def fill(records: np.ndarray, rows: range | np.ndarray) -> bool:
+    def read_rows(rows: range | np.ndarray) -> np.ndarray | None:
         if not isinstance(rows, range):
-            return False  # each of them would be a call
+            return None  # each of them would be a call
+        records = np.empty((len(rows), *block.shape[1:]), block.dtype)
         read_runs(file, records, [(block.place + rows.start * block.row_bytes, records.nbytes)])
-        return True
+        return records
 
-    return read_whole(fill, block, index)
+    return read_whole(read_rows, block, index)
 
 
-def read_whole(fill: Fill, block: Block, index: Index) -> np.ndarray | None:
+def read_whole(read_rows: ReadRows, block: Block, index: Index) -> np.ndarray | None:
     """Return what an index selects of few rows, which are read whole, as a new array.
 
     Return None if they are not few, or have to be read in another way.
@@ -69,8 +70,8 @@ def read_whole(fill: Fill, block: Block, index: Index) -> np.ndarray | None:
     if found is None:
         return None
     rows, within = found
-    records = np.empty((len(rows), *block.shape[1:]), block.dtype)
-    if not fill(records, rows):
+    records = read_rows(rows)
+    if records is None:
         return None
     part = gather.read(block.member_of(records), within)
     return np.array(part, order="C") if within.is_box else np.ascontiguousarray(part)

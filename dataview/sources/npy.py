@@ -138,7 +138,8 @@ class NpyFile:
         held = None if kept is None else kept.held
         if kept is None or held is None:
             return None
-        self.opening.check()
+        if self.opening.is_closed:
+            self.opening.check()
         try:
             now = os.stat(self.path)
         except OSError:  # opening it says why
@@ -174,7 +175,9 @@ class NpyFile:
 class NpySource(Source):
     """An array in an `.npy` file, or one member of its structured dtype."""
 
-    __slots__ = ("block", "dtype", "file", "header", "members", "path", "shape", "writable")
+    __slots__ = (
+        "block", "dtype", "file", "header", "members", "path", "row_bytes", "shape", "writable",
+    )  # fmt: skip
     path: str
     reuses = True
 
@@ -196,6 +199,9 @@ class NpySource(Source):
         axes = self.shape[: len(self.shape) - len(trailing)]
         stored = (axes[::-1] if file.header.fortran else axes) or (1,)
         self.block = Block(file.header.offset, stored, file.header.dtype, members)
+        # 0 where a row is not one run of bytes in the file
+        is_run = not (members or file.header.fortran)
+        self.row_bytes = dtype.itemsize * math.prod(self.shape[1:]) if is_run else 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.file, self.members, self.shape)
@@ -240,27 +246,21 @@ class NpySource(Source):
         if held is None:
             return None
         if run is None:
-            fill = functools.partial(held.fill, self.block.place)
-            return file_rows.read_whole(fill, self.block, inside)
+            block = self.block
+            read_rows = functools.partial(held.rows, block.place, block.shape[1:], block.dtype)
+            return file_rows.read_whole(read_rows, block, inside)
         found = np.empty(inside.shape, self.dtype)
         return found if held.read(found, run) else None
 
-    @property
-    def _has_rows(self) -> bool:
-        """Whether a row of the array is one run of bytes in the file."""
-        return not (self.header.fortran or self.members)
-
     def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
         """Return rows as a new array if the file stays open, and they are few bytes."""
-        width, offset = self.dtype.itemsize * math.prod(self.shape[1:]), self.header.offset
-        lead = () if isinstance(rows, int) else (len(rows),)
-        if not 0 < width * math.prod(lead) <= sizes.file_bytes or not self._has_rows:
+        count = 1 if isinstance(rows, int) else len(rows)
+        if not 0 < self.row_bytes * count <= sizes.file_bytes:
             return None
         held = self.file.held()
         if held is None:
             return None
-        found = np.empty((*lead, *self.shape[1:]), self.dtype)
-        return found if held.fill(offset, found, rows) else None
+        return held.rows(self.header.offset, self.shape[1:], self.dtype, rows)
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file; no other byte of it is written."""

@@ -1,0 +1,151 @@
+"""Maps of files that others may cut short: what is no longer there ends a copy, not the process.
+
+The system answers the touch of a page that a file no longer has, or that a broken disk does not
+give, by a signal (SIGBUS), which ends a process unless it is handled.  Here it is: an empty page is
+put in the place of the lost one, so that the copy goes on, and the map says that it `is_lost`.  So
+rows are copied by NumPy itself, as from any memory, and looked at before they are handed out.
+Signals for other places go to whoever handled them before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import mmap
+import os
+import platform
+import signal
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from dataview.sources.file_access import POPULATE_READ
+
+AT_ONCE = 1 << 24
+"""So many bytes are loaded at once; Ctrl-C and other threads come between."""
+
+_MACHINES = ("x86_64", "aarch64")
+"""Where the system lays out what it says of a signal as it is read here."""
+
+_SIGACTION_BYTES, _FLAGS_AT, _PLACE_AT = 152, 136, 16
+"""The size of C's `struct sigaction`, its flags in it, and the touched place in `siginfo_t`."""
+
+_TELL_THE_PLACE = 4
+"""The flag SA_SIGINFO: the handler is told which place was touched."""
+
+_IN_ITS_PLACE = 16
+"""The flag MAP_FIXED: what is mapped replaces what was there."""
+
+
+class Map:
+    """A file in memory, to be read, as long as somebody holds it; `is_lost` is looked at after."""
+
+    __slots__ = ("__weakref__", "address", "bytes", "is_lost", "known")
+
+    def __init__(self, handle: int, size: int) -> None:
+        pages = mmap.mmap(handle, size, access=mmap.ACCESS_READ)
+        for start in range(0, size, AT_ONCE):
+            pages.madvise(POPULATE_READ, start, min(AT_ONCE, size - start))
+        self.bytes = np.frombuffer(pages, np.uint8)
+        self.address: int = self.bytes.__array_interface__["data"][0]
+        self.is_lost = False
+        self.known: tuple[Any, ...] = (None,) * 4
+        _maps.add(self)
+
+    def rows(
+        self, start: int, row: tuple[int, ...], dtype: np.dtype[Any], rows: np.ndarray
+    ) -> np.ndarray | None:
+        """Return rows of an array that begins there as a new array, None if they are not there."""
+        if not _is_handled:
+            handle()
+        known = self.known
+        if known[0] != start or known[1] != row or known[2] is not dtype:
+            known = self.known = start, row, dtype, self._array(start, row, dtype)
+        found: np.ndarray = known[3].take(rows, 0, None, "clip")
+        if start % dtype.alignment:
+            found = found.view(dtype).reshape(len(rows), *row)
+        return None if self.is_lost else found
+
+    def _array(self, start: int, row: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return the array that begins there, as bytes where NumPy would copy all of it to take."""
+        width = dtype.itemsize * math.prod(row)
+        count = (len(self.bytes) - start) // width
+        if start % dtype.alignment:
+            return np.ndarray((count, width), np.uint8, self.bytes, start)
+        return np.ndarray((count, *row), dtype, self.bytes, start)
+
+
+_maps: weakref.WeakSet[Map] = weakref.WeakSet()
+_is_handled = False
+"""Whether the signal is handled here; a forked process may soon have a handler of its own."""
+
+
+def can_handle() -> bool:
+    """Whether the signal can be handled here."""
+    return sys.platform == "linux" and platform.machine() in _MACHINES and _system() is not None
+
+
+def handle() -> None:
+    """Handle the signal from now on, unless this is done already."""
+    global _is_handled
+    system, before = _system(), ctypes.create_string_buffer(_SIGACTION_BYTES)
+    assert system is not None
+    system.sigaction(signal.SIGBUS, None, before)
+    ours = ctypes.cast(_handler(), ctypes.c_void_p).value
+    if ctypes.c_void_p.from_buffer(before).value != ours:
+        _before[:] = before.raw
+        action = ctypes.create_string_buffer(_SIGACTION_BYTES)
+        ctypes.c_void_p.from_buffer(action).value = ours
+        ctypes.c_int.from_buffer(action, _FLAGS_AT).value = _TELL_THE_PLACE
+        system.sigaction(signal.SIGBUS, action, None)
+    _is_handled = True
+
+
+def _forget() -> None:
+    global _is_handled
+    _is_handled = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+_before = bytearray(_SIGACTION_BYTES)
+"""Who handled the signal before."""
+
+
+@functools.cache
+def _system() -> Any:
+    """Return C's own functions, None where there are none for signals."""
+    system: Any = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(system, "sigaction"):
+        return None
+    word, size = ctypes.c_void_p, ctypes.c_size_t
+    system.mmap.restype = word
+    system.mmap.argtypes = [word, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    system.sigaction.argtypes = [ctypes.c_int, word, word]
+    return system
+
+
+@functools.cache
+def _handler() -> Any:
+    """Return the function that handles the signal, as C calls it; it is kept for good."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)(_on_signal)
+
+
+def _on_signal(number: int, told: int, _: Any) -> None:
+    """Put empty pages where a map has lost its own; else have the one before handle the signal."""
+    place: int = ctypes.c_size_t.from_address(told + _PLACE_AT).value
+    for one in list(_maps):
+        end = one.address + len(one.bytes)
+        if one.address <= place < end:
+            one.is_lost = True
+            first = place - place % mmap.PAGESIZE
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _IN_ITS_PLACE
+            if _system().mmap(first, end - first, mmap.PROT_READ, flags, -1, 0) == first:
+                return
+    # It gets the signal when the touch is repeated; if it hands it back here, the system does.
+    _system().sigaction(number, bytes(_before), None)
+    _before[:] = bytes(_SIGACTION_BYTES)
