@@ -54,7 +54,7 @@ from dataview.index import (
 from dataview.index.flat import is_of_arrays
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise, field, found_of, select, stored
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import present_in, with_mask
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import (
     Elementwise,
@@ -76,7 +76,6 @@ from dataview.plan.photographs import (
     read_by_photographs,
     take_tables,
 )
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo, made_once, made_so_far
 

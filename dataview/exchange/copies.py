@@ -11,11 +11,9 @@ from dataview.compute import copied_rows, evaluate, evaluate_all, rows_of
 from dataview.index import Rows, is_endless
 from dataview.plan.build import batch_of, field, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Field, Fields
-from dataview.plan.gaps import telling, with_mask
+from dataview.plan.gaps import knowing, knowing_masks, least_present, telling, with_mask
 from dataview.plan.kinds import Driven, Record, Sampled, Select, Stored, members
-from dataview.plan.known_masks import knowing, knowing_masks
 from dataview.plan.node import Node
-from dataview.plan.present import least_present
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
 from dataview.samples import (

@@ -6,9 +6,9 @@ from typing import Any
 
 from dataview.index import Computed, Index, extent, shifted
 from dataview.plan.fields import NO_FIELDS
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import LateStored, Record, Reduction, Select, Stored
 from dataview.plan.node import Node
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt, remade
 from dataview.sources import Source, packed_together

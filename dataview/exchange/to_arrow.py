@@ -23,9 +23,9 @@ from dataview.formats import (
     with_dates,
 )
 from dataview.plan.build import keyed
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import is_time_of_day
 from dataview.samples import with_lengths

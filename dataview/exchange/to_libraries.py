@@ -20,7 +20,7 @@ from dataview.exchange.pickling import packed_in_order
 from dataview.index.flat import as_objects
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import is_of_lists, masks_in
+from dataview.plan.gaps import is_of_lists, least_present, masks_in, present_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -33,7 +33,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import least_present, present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo

@@ -25,6 +25,7 @@ from dataview.plan.fields import (
     Positions,
     Window,
 )
+from dataview.plan.gaps import known_by_value, present_in
 from dataview.plan.kinds import (
     Driven,
     Record,
@@ -35,7 +36,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
-from dataview.plan.present import known_by_value, present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import is_time_of_day
 from dataview.sources import ArraySource

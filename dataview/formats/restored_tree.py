@@ -14,7 +14,7 @@ from dataview.errors import shortened
 from dataview.formats.field_tree import VERSION, part_of
 from dataview.formats.meta_text import of_text
 from dataview.index.flat import Layout, layout_of
-from dataview.plan import gaps, known_masks
+from dataview.plan import gaps
 from dataview.plan.build import record, with_fields
 from dataview.plan.concat import concat
 from dataview.plan.fields import (
@@ -134,7 +134,7 @@ class _Builder:
             _check(type(rank) is int and rank >= 0, f"{rank!r} is no rank")
             _check(len(parts) == len(inside), "a record has windows")
             found = record(parts, rank)
-            return with_fields(found, known_masks.knowing(found.fields))
+            return with_fields(found, gaps.knowing(found.fields))
         whole = parts[entry["driver"]]
         named = {
             name: self.window(part, whole)

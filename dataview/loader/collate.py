@@ -26,11 +26,12 @@ from dataview.plan.gaps import (
     is_mask_of,
     lacking_at,
     noted,
+    present_in,
+    present_or_all,
     with_mask,
 )
 from dataview.plan.kinds import Record, known_shape, members, size_of
 from dataview.plan.node import Node
-from dataview.plan.present import present_in, present_or_all
 from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
 from dataview.samplers import checked_number

@@ -14,9 +14,8 @@ from dataview.loader.reading import OWN
 from dataview.loader.untold import in_arrays, warn_of_field
 from dataview.plan.build import batch_of, field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
-from dataview.plan.gaps import masks_in, with_mask
+from dataview.plan.gaps import knowing_masks, masks_in, with_mask
 from dataview.plan.kinds import Record, Sampled, Stored, members
-from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.samples import Stream

@@ -19,10 +19,9 @@ from dataview.loader.collate import (
 )
 from dataview.plan.build import field, select
 from dataview.plan.concat import concat
-from dataview.plan.gaps import MASK_OF, is_mask_of, lacking
+from dataview.plan.gaps import MASK_OF, is_mask_of, lacking, present_in
 from dataview.plan.kinds import Record, known_shape
 from dataview.plan.node import Node
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import holding
 from dataview.samples import (

@@ -19,14 +19,15 @@ from dataview.plan.build import record, stored
 from dataview.plan.fields import NO_META, Attached
 from dataview.plan.gaps import (
     MASK_OF,
+    knowing_masks,
     lacking_at,
+    least_present,
+    present_in,
     telling,
     with_mask,
 )
 from dataview.plan.kinds import Driven, Record, Sampled, members
-from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
-from dataview.plan.present import least_present, present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import NumberedSamples, known_lengths
 from dataview.sources import ArraySource

@@ -11,11 +11,10 @@ from dataview.compute import evaluate
 from dataview.exchange import pack_like
 from dataview.loader.reading import OWN, reader
 from dataview.plan.fields import Attached
-from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.gaps import MASK, is_untold, masks_in, presence, warn_of_gaps
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.plan.untold import is_untold, presence, warn_of_gaps
 from dataview.tables import MISSING, are_found_codes
 
 Read = Callable[[np.ndarray], Any]

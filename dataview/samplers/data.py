@@ -10,6 +10,7 @@ from dataview.compute import evaluate
 from dataview.errors import unknown_field
 from dataview.index import Affine, Computed, axes_of, positions
 from dataview.plan.build import field
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -24,7 +25,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node, Part, Shape
 from dataview.plan.photographs import Photograph
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers.protocol import text_of

@@ -23,12 +23,12 @@ from dataview.index import (
     numbers_map,
 )
 from dataview.plan.build import field, record, select
+from dataview.plan.gaps import holds_codes, present_in
 from dataview.plan.guards import endless, why_no_rows
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import is_present
 from dataview.plan.photographs import Late, Photograph, RowNumbers
-from dataview.plan.present import holds_codes, present_in
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths

@@ -13,10 +13,10 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.index import LINE, Computed, Permutation, is_integer
 from dataview.plan.build import record
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node, Part
 from dataview.plan.photographs import Photograph
-from dataview.plan.present import present_in
 from dataview.samplers.selections import (
     check_one_each,
     length_for,

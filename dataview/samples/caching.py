@@ -20,7 +20,7 @@ from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
 from dataview.plan.build import field, record, select, with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import knowing, present_in, with_mask
 from dataview.plan.kinds import (
     Driven,
     Mapped,
@@ -31,9 +31,7 @@ from dataview.plan.kinds import (
     known_shape,
     members,
 )
-from dataview.plan.known_masks import knowing
 from dataview.plan.node import Node, Part
-from dataview.plan.present import present_in
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.collecting import is_ragged
 from dataview.samples.mapping import deterministic

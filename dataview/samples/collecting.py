@@ -23,12 +23,10 @@ from dataview.plan.build import (
     record,
     with_fields,
 )
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import PRESENT, knowing_masks, part_at, present_or_all, with_mask
 from dataview.plan.guards import endless
 from dataview.plan.kinds import Record, known_dtype, known_shape, members, size_of
-from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Node
-from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samples.arriving import Row, are_rows, sample_at, together

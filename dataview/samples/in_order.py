@@ -14,7 +14,7 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import StreamError, error_at
 from dataview.plan.build import comparison, elementwise, record
-from dataview.plan.gaps import told
+from dataview.plan.gaps import PRESENT, part_at, present_or_all, told
 from dataview.plan.kinds import (
     Comparison,
     Elementwise,
@@ -25,7 +25,6 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import Node, Part
-from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import Row, are_rows, fields_of, together
 from dataview.samples.numbered import stack_nodes

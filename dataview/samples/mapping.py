@@ -14,9 +14,13 @@ from dataview.plan.build import field, record, select, stored, with_fields
 from dataview.plan.fields import Attached, Fields, check_declared, read_only_meta
 from dataview.plan.gaps import (
     MASK_OF,
+    PRESENT,
     is_of_rows,
+    knowing_masks,
     masks_among,
     noted,
+    present_in,
+    present_or_all,
     telling,
     told,
     with_mask,
@@ -30,11 +34,9 @@ from dataview.plan.kinds import (
     known_dtype,
     known_shape,
 )
-from dataview.plan.known_masks import knowing_masks
 from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import PRESENT, present_in, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.arriving import RowViews

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dataview.plan.build import with_fields
 from dataview.plan.fields import NO_META, Attached, Field, read_only_meta
-from dataview.plan.known_masks import knowing
+from dataview.plan.gaps import knowing
 from dataview.plan.node import Node
 from dataview.samples.arriving import Row
 from dataview.samples.in_order import DerivedSamples, Samples, read_once

@@ -25,8 +25,12 @@ from dataview.index.keys import key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
 from dataview.plan.gaps import (
+    PRESENT,
+    knowing_masks,
     masked_alike,
     masks_in,
+    part_at,
+    present_or_all,
     with_mask,
 )
 from dataview.plan.guards import endless, is_whole, no_key
@@ -41,9 +45,7 @@ from dataview.plan.kinds import (
     members,
     size_of,
 )
-from dataview.plan.known_masks import knowing_masks
 from dataview.plan.node import Evaluate, Node
-from dataview.plan.present import PRESENT, part_at, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below, rebuilt
 from dataview.samples.ragged import AnyLength, common_dtype, fitted_node, likeness, rows_of

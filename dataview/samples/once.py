@@ -14,10 +14,9 @@ import numpy as np
 from dataview.compute import Kept, evaluate, have_makers_in_common, listen, maker_of
 from dataview.index import Index, gather
 from dataview.plan.build import with_fields
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import present_in, with_mask
 from dataview.plan.kinds import Record, Stored, known_shape
 from dataview.plan.node import Node, Part
-from dataview.plan.present import present_in
 from dataview.plan.walk import below, rebuilt, remade
 from dataview.samples.numbered import NumberedSamples
 from dataview.samples.row_functions import RowFunctions

@@ -17,11 +17,10 @@ from dataview.index.gather import LARGEST_RUN
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import keyed, record, select, stored, with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
-from dataview.plan.gaps import is_mask_of
+from dataview.plan.gaps import is_mask_of, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Extents, Mapped, Record, Sampled, known_dtype, members, size_of
 from dataview.plan.node import DType, Evaluate, Node, Part
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import holding, since_midnight
 from dataview.samples.asking import Longest, longest_in

@@ -16,15 +16,17 @@ from dataview.plan.fields import Attached
 from dataview.plan.gaps import (
     at_each_level,
     is_of_lists,
+    least_present,
     masked_alike,
     masks_in,
     noted,
+    present_in,
+    present_or_all,
     with_mask,
 )
 from dataview.plan.kinds import Extents, Record, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.layout import reshaped
 from dataview.plan.node import DType, Node, Shape
-from dataview.plan.present import least_present, present_in, present_or_all
 from dataview.plan.ragged import Ragged, as_ragged, places_of, ragged_of
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, check_held, holds

@@ -19,7 +19,7 @@ from dataview.index import Index, is_endless, parse
 from dataview.index.progress import at_work
 from dataview.plan.build import at_path, chosen, columns, field, read_only, select, with_fields
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import masks_in, part_at, tells_present
 from dataview.plan.kinds import (
     Extents,
     Mapped,
@@ -32,7 +32,6 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import DType, Evaluate, Node, Part
-from dataview.plan.present import part_at, tells_present
 from dataview.plan.values import cast
 from dataview.plan.walk import below
 from dataview.samples.numbered import (

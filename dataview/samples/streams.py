@@ -18,12 +18,11 @@ from dataview.index import Index, is_endless, is_integer, parse
 from dataview.index.progress import begin
 from dataview.plan.build import at_path, field, record, select
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
-from dataview.plan.gaps import masks_in, tell_masks, told
+from dataview.plan.gaps import masks_in, present_in, present_or_all, tell_masks, told
 from dataview.plan.guards import calls, endless, misfit
 from dataview.plan.kinds import Extents, Lifted, Record, Reduction, Sampled, known_shape, members
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.photographs import Photograph
-from dataview.plan.present import present_in, present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import check_bound
 from dataview.plan.walk import below, rebuilt

@@ -29,12 +29,11 @@ from dataview.index import sampled_rows
 from dataview.index.sizes import sizes
 from dataview.plan.build import at_path, field, keyed, stored, with_fields
 from dataview.plan.fields import Attached, Fields, Window
-from dataview.plan.gaps import MASK_OF, masks_in
+from dataview.plan.gaps import MASK_OF, holds_codes, known_in, least_present, masks_in, present_in
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present, may_be_missing
-from dataview.plan.present import holds_codes, known_in, least_present, present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
 from dataview.show.description import LENGTHS, QUARTERS, Description

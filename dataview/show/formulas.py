@@ -10,6 +10,7 @@ import numpy as np
 from dataview.compute import MEDIAN, Kept, memory_of
 from dataview.index import Affine, Constant, Index
 from dataview.index.shape_texts import shape_text
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Comparison,
     Elementwise,
@@ -35,7 +36,6 @@ from dataview.plan.operations import (
     operation_of,
 )
 from dataview.plan.photographs import PhotographSource
-from dataview.plan.present import present_in
 from dataview.plan.walk import below
 from dataview.show.cells import line_of
 from dataview.show.values import Ends

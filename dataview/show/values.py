@@ -12,6 +12,7 @@ from dataview.compute import Kept, evaluate, memory_of, rows_of
 from dataview.index import Computed, Permutation, is_endless
 from dataview.plan.build import field, keyed
 from dataview.plan.fields import Attached, Positions
+from dataview.plan.gaps import present_in
 from dataview.plan.kinds import (
     Concat,
     Driven,
@@ -27,7 +28,6 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Node
 from dataview.plan.photographs import Late, Photograph, PhotographSource
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.samplers import Cycle, Order

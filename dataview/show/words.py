@@ -13,11 +13,10 @@ from dataview.batches import Batches
 from dataview.compute import Kept
 from dataview.index import Affine, Constant, Index, is_endless
 from dataview.index.shape_texts import shape_text
-from dataview.plan.gaps import MASK_OF, MASK_OF_LISTS
+from dataview.plan.gaps import LABELS, MASK_OF, MASK_OF_LISTS
 from dataview.plan.kinds import Concat, Driven, Record, Reshaped, Select, members
 from dataview.plan.node import Label, Node, Shape
 from dataview.plan.photographs import Late
-from dataview.plan.present import LABELS
 from dataview.plan.ragged import Ragged
 from dataview.samples import FilteredSamples, Stream
 from dataview.spaces import SPACE, is_declared, readable_space

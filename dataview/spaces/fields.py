@@ -17,9 +17,9 @@ from dataview.compute import memory_of
 from dataview.index.shape_texts import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Record, Sampled, members
 from dataview.plan.node import Node
-from dataview.plan.present import LABELS
 from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace

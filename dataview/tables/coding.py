@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dataview.plan.gaps import NO_LABEL
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present, may_be_missing
-from dataview.plan.present import NO_LABEL
 
 MISSING = NO_LABEL
 """The code of what is not among the labels."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from dataview.errors import hint, shortened
 from dataview.plan.build import keyed, stored
+from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
 from dataview.plan.photographs import Photograph, PhotographSource
-from dataview.plan.present import LABELS, holds_codes
 from dataview.plan.values import is_time_of_day, since_midnight
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of

@@ -25,12 +25,11 @@ from dataview.index import parse
 from dataview.index.progress import begin
 from dataview.plan.build import field, record, select, stored
 from dataview.plan.fields import EXTREMES, computed_meta, meta_of_values, read_only_meta
-from dataview.plan.gaps import masks_in, put_mask
+from dataview.plan.gaps import holds_codes, masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import TEXTS, is_present
 from dataview.plan.photographs import Photograph, PhotographSource
-from dataview.plan.present import holds_codes, present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged
 from dataview.tables.coding import told

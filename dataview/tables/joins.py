@@ -15,9 +15,12 @@ from dataview.plan.build import field, record, select, stored
 from dataview.plan.concat import concat
 from dataview.plan.gaps import (
     MASK,
+    NO_LABEL,
     free_name,
+    holds_codes,
     masks_in,
     noted,
+    present_in,
     put_mask,
     telling,
     with_mask,
@@ -27,7 +30,6 @@ from dataview.plan.kinds import Mapped, Record, known_dtype, known_shape
 from dataview.plan.node import Node, Part
 from dataview.plan.operations import nothing_in
 from dataview.plan.photographs import RowNumbers
-from dataview.plan.present import NO_LABEL, holds_codes, present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, coder, in_order, labelled, without_gaps

@@ -25,11 +25,10 @@ from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.gaps import MASK, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
 from dataview.tables.coding import (

@@ -16,11 +16,11 @@ from dataview.index import axis_index, numbers_map
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
+from dataview.plan.gaps import LABELS, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.photographs import Late, Photograph
-from dataview.plan.present import LABELS, holds_codes, present_in
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import (

@@ -9,18 +9,19 @@ import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, labelled, record, stored
-from dataview.plan.gaps import MASK, masks_in
+from dataview.plan.gaps import (
+    MASK,
+    both,
+    known_by_value,
+    known_in,
+    masks_in,
+    may_lack,
+    present_in,
+)
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, may_be_missing
-from dataview.plan.present import (
-    both,
-    known_by_value,
-    known_in,
-    may_lack,
-    present_in,
-)
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource

@@ -14,12 +14,12 @@ from dataview.compute import evaluate, row_blocks, run_in_windows, settle, witho
 from dataview.index import Index
 from dataview.plan.build import record, stored
 from dataview.plan.fields import meta_of_values
+from dataview.plan.gaps import known_in, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import may_be_missing
 from dataview.plan.photographs import Late, Photograph, PhotographSource
-from dataview.plan.present import known_in, present_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import rebuilt
 from dataview.samples import RaggedSamples, with_lengths

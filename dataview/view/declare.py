@@ -25,9 +25,8 @@ from dataview.plan.fields import (
     lay_window,
     read_only_meta,
 )
-from dataview.plan.gaps import replacing, telling
+from dataview.plan.gaps import knowing, replacing, telling
 from dataview.plan.kinds import Driven, Record, Sampled, Stored, known_shape, members
-from dataview.plan.known_masks import knowing
 from dataview.plan.node import Node, Part
 from dataview.plan.places import place_of
 from dataview.plan.symbols import placeholder

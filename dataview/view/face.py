@@ -25,12 +25,12 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import found_of, select
+from dataview.plan.gaps import is_untold, presence, warn_of_gaps
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
-from dataview.plan.untold import is_untold, presence, warn_of_gaps
 from dataview.show import title
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of

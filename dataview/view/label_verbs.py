@@ -11,11 +11,10 @@ import numpy as np
 from dataview import samplers, samples, spaces, tables
 from dataview.compute import evaluate
 from dataview.errors import hint, unknown_field
-from dataview.plan.gaps import without
+from dataview.plan.gaps import present_in, without
 from dataview.plan.guards import check_no_record
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Late
-from dataview.plan.present import present_in
 from dataview.show import title
 from dataview.view.face import (
     BaseView,

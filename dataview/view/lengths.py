@@ -14,6 +14,7 @@ from dataview.compute import evaluate, evaluate_view, is_equal
 from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
 from dataview.index.shape_texts import shape_text
+from dataview.plan.gaps import compared_in, present_in
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import (
     Comparison,
@@ -25,8 +26,6 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node
-from dataview.plan.present import present_in
-from dataview.plan.questions import compared_in
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of

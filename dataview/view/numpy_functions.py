@@ -32,10 +32,10 @@ from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
 from dataview.plan.build import comparison, keyed
 from dataview.plan.concat import joined, stacked
+from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
-from dataview.plan.questions import computed
 from dataview.plan.symbols import deferring
 from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers

@@ -17,13 +17,11 @@ from dataview.errors import warn
 from dataview.index import Written
 from dataview.plan import layout
 from dataview.plan.build import check_dtypes, keyed
-from dataview.plan.gaps import with_gaps_of
+from dataview.plan.gaps import compared, computed, holds_codes, with_gaps_of
 from dataview.plan.guards import check_array, no_operation
 from dataview.plan.kinds import Record, known_dtype
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import OPERATIONS, power_of
-from dataview.plan.present import holds_codes
-from dataview.plan.questions import compared, computed
 from dataview.samples import with_lengths
 from dataview.view import hints, lengths, numpy_functions
 from dataview.view.face import (

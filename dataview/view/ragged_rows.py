@@ -12,8 +12,8 @@ from dataview.compute import evaluate
 from dataview.errors import RaggedError
 from dataview.plan import layout
 from dataview.plan.build import elementwise, stored
+from dataview.plan.gaps import present_in
 from dataview.plan.node import Node
-from dataview.plan.present import present_in
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged, statistic, with_lengths
 from dataview.sources import ArraySource

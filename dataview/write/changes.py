@@ -19,7 +19,7 @@ from dataview.index import (
     parse,
 )
 from dataview.plan.build import elementwise, field, select
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import known_in, masks_in, present_in
 from dataview.plan.guards import endless, is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import (
@@ -40,7 +40,6 @@ from dataview.plan.kinds import (
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.plan.places import Place
-from dataview.plan.present import known_in, present_in
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source

@@ -11,12 +11,11 @@ from dataview.compute import evaluate
 from dataview.index import broadcast_shapes
 from dataview.index.sizes import sizes
 from dataview.plan.build import elementwise
-from dataview.plan.gaps import with_gaps_of
+from dataview.plan.gaps import computed, with_gaps_of
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
-from dataview.plan.questions import computed
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, changes_of_mask, check_writable

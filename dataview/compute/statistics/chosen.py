@@ -17,6 +17,7 @@ from dataview.compute.statistics.taking import lock, row_axis, take_below
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
+from dataview.plan.gaps import both, known_in, may_lack
 from dataview.plan.guards import check_array, is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.layout import broadcast, reshaped
@@ -29,7 +30,6 @@ from dataview.plan.operations import (
     nothing_in,
     sqrt,
 )
-from dataview.plan.present import both, known_in, may_lack
 from dataview.plan.ragged import Ragged, places_of
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource

@@ -22,7 +22,7 @@ from dataview.compute.statistics.made_rows import (
 from dataview.compute.statistics.passes import pending
 from dataview.compute.ways import makers_of, rows_of_request
 from dataview.index import axes_of
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import present_in, with_mask
 from dataview.plan.kinds import (
     Concat,
     Mapped,
@@ -35,7 +35,6 @@ from dataview.plan.kinds import (
     members,
 )
 from dataview.plan.node import Evaluate, Node
-from dataview.plan.present import present_in
 from dataview.plan.walk import below, rebuilt
 
 Keeping: TypeAlias = KeptRows | RaggedInFile

@@ -20,10 +20,9 @@ from dataview.index import is_endless
 from dataview.index.flat import shaped
 from dataview.index.sizes import sizes
 from dataview.plan.build import stored
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import present_or_all, with_mask
 from dataview.plan.kinds import Extents, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Evaluate, Node, Shape
-from dataview.plan.present import present_or_all
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Made, Memo, made_so_far, making
 

@@ -26,9 +26,9 @@ from dataview.formats.texts import name_of_unpacked
 from dataview.index import identity
 from dataview.plan.build import field, keyed, record, stored
 from dataview.plan.fields import read_only_meta
+from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.plan.present import LABELS
 from dataview.samples import Items, NumberedSamples, Pairing
 from dataview.sources import (
     ArraySource,

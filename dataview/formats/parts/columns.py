@@ -11,10 +11,9 @@ from dataview.compute import evaluate_all
 from dataview.formats.tables import Column, Kind, Name
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
-from dataview.plan.gaps import masks_in
+from dataview.plan.gaps import LABELS, PRESENT, holds_codes, least_present, masks_in
 from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
-from dataview.plan.present import LABELS, PRESENT, holds_codes, least_present
 from dataview.plan.ragged import Ragged
 
 ROWS: Name = ("rows",)

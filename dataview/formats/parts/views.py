@@ -12,8 +12,8 @@ from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.tables import DECIMAL, Name, column_node, table_node
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Fields
+from dataview.plan.gaps import LABELS
 from dataview.plan.node import Node
-from dataview.plan.present import LABELS
 
 
 def node_of_parts(

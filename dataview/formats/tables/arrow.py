@@ -17,7 +17,7 @@ from dataview.formats.meta_text import of_text
 from dataview.formats.tables.arrow_labels import labels_in_arrow, with_noted_codes
 from dataview.formats.tables.columns import NOTHING, Kind, Name, tells_missing
 from dataview.formats.tables.late_values import LateValues
-from dataview.plan.present import LABELS, PRESENT, tells_present
+from dataview.plan.gaps import LABELS, PRESENT, tells_present
 from dataview.plan.values import TIME_OF_DAY
 
 CODES, MISSING_CODE = np.dtype("i4"), -1

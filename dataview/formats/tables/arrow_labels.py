@@ -14,7 +14,7 @@ import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.meta_text import has_text
-from dataview.plan.present import LABELS
+from dataview.plan.gaps import LABELS
 from dataview.tables import MISSING, checked_codes
 
 

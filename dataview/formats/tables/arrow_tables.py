@@ -26,8 +26,8 @@ from dataview.formats.tables.arrow_values import (
 )
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
+from dataview.plan.gaps import tells_present
 from dataview.plan.node import Node
-from dataview.plan.present import tells_present
 from dataview.sources import Opening
 
 MOST_COLUMNS = 1 << 17

@@ -24,8 +24,8 @@ from dataview.formats.tables.arrow import (
 from dataview.formats.tables.arrow_labels import labels_in_arrow
 from dataview.formats.tables.columns import Column, Name, mask_of, tells_missing, tidy
 from dataview.formats.tables.late_values import Decoded, Joined, LateValues
+from dataview.plan.gaps import LABELS, PRESENT
 from dataview.plan.operations import nothing_in
-from dataview.plan.present import LABELS, PRESENT
 
 Dictionaries: TypeAlias = Mapping[Name, Any]
 """The labels that codes are of, by leaf; None for a leaf of values that are only kept so."""

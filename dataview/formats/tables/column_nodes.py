@@ -23,13 +23,14 @@ from dataview.plan.fields import (
 from dataview.plan.gaps import (
     MASK,
     MASK_OF_LISTS,
+    PRESENT,
     own_columns,
     put_mask,
+    tells_present,
 )
 from dataview.plan.kinds import LateStored, Stored
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import PRESENT, tells_present
 from dataview.plan.ragged import Ragged
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source

@@ -25,7 +25,7 @@ from dataview.formats.tables.arrow_tables import (
 )
 from dataview.formats.tables.arrow_values import lacks_elements
 from dataview.formats.tables.columns import Name
-from dataview.plan.present import PRESENT
+from dataview.plan.gaps import PRESENT
 from dataview.sources import open_regular
 
 GROUP_ROWS = 1 << 16

@@ -28,10 +28,9 @@ from dataview.formats.tables.columns import Column, Name, Table
 from dataview.formats.tables.late_values import Joined, LateRows, LateValues
 from dataview.index.flat import layout_of
 from dataview.plan.build import field, stored
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps import PRESENT, tells_present, with_mask
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
-from dataview.plan.present import PRESENT, tells_present
 from dataview.plan.ragged import Ragged, laid_out
 from dataview.sources import ArraySource
 

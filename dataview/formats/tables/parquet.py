@@ -23,7 +23,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
-from dataview.plan.present import tells_present
+from dataview.plan.gaps import tells_present
 from dataview.sources import open_handle, open_regular
 
 LONGEST_CODE = 4

@@ -15,7 +15,7 @@ from dataview.errors import hint, shortened
 from dataview.formats.tables.arrow import DECIMAL
 from dataview.formats.tables.arrow_objects import holding, told_decimal
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
-from dataview.plan.present import PRESENT, tells_present
+from dataview.plan.gaps import PRESENT, tells_present
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""

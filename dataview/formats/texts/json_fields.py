@@ -13,7 +13,7 @@ from dataview.errors import shortened
 from dataview.formats.contents import DEEPEST
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, tidy
 from dataview.formats.tables.schema import missing_in
-from dataview.plan.present import PRESENT
+from dataview.plan.gaps import PRESENT
 
 MOST_FIELDS = 1 << 12
 """More fields are refused: keys that differ from row to row are data, not names."""

@@ -26,9 +26,8 @@ from dataview.errors import shortened
 from dataview.formats.field_tree import Leaf, masks_of_entries
 from dataview.formats.writers.arrays import Job
 from dataview.plan.build import keyed
-from dataview.plan.gaps import NOTES_OF_MASKS
+from dataview.plan.gaps import LABELS, NOTES_OF_MASKS, present_in
 from dataview.plan.kinds import known_dtype, known_shape, size_of
-from dataview.plan.present import LABELS, present_in
 from dataview.plan.values import TIME_OF_DAY
 from dataview.sources import forgetting, new_file
 from dataview.tables import labels_of

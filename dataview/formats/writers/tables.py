@@ -35,11 +35,10 @@ from dataview.formats.tables import (
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out, plain_columns
 from dataview.plan.build import keyed
-from dataview.plan.gaps import MASK_OF
+from dataview.plan.gaps import LABELS, MASK_OF
 from dataview.plan.kinds import known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
-from dataview.plan.present import LABELS
 from dataview.plan.values import is_time_of_day
 from dataview.sources import new_file
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Attached, Fields
-from dataview.plan.gaps import is_coarser, knowing_rows, masks_in, tells, with_mask
+from dataview.plan.gaps.masks import is_coarser, knowing_rows, masks_in, tells, with_mask
 from dataview.plan.node import Node
 
 _Some = TypeVar("_Some", bound=Node)

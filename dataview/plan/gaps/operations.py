@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from dataview.plan.build import comparison, elementwise, stored
-from dataview.plan.gaps import with_mask
+from dataview.plan.gaps.masks import with_mask
+from dataview.plan.gaps.present import KNOWN, UNASKED, present_in
 from dataview.plan.kinds import Comparison, Elementwise
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
-from dataview.plan.present import KNOWN, UNASKED, present_in
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import warn
+from dataview.plan.gaps.present import least_present, present_in
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
-from dataview.plan.present import least_present, present_in
 from dataview.plan.ragged import Ragged
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from dataview.plan.build import columns, stored, with_fields
 from dataview.plan.fields import Attached, Field, Fields, Window, read_only_meta
+from dataview.plan.gaps.present import constant, least_present, of_elements, present_in
 from dataview.plan.kinds import (
     Driven,
     Record,
@@ -32,7 +33,6 @@ from dataview.plan.kinds import (
 from dataview.plan.layout import broadcast
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.present import constant, least_present, of_elements, present_in
 from dataview.plan.walk import below
 from dataview.sources import ArraySource, Source
 
