@@ -29,6 +29,7 @@ from dataview.index import parse
 from dataview.loader import ragged
 from dataview.loader.collate import RAGGED, WHERE_NEEDED, collated, parts_of, sample_of
 from dataview.loader.dealing import Task
+from dataview.loader.gaps import note_gaps, watched
 from dataview.loader.options import takes_rng
 from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, answer_to, failure_of
 from dataview.loader.reading import (
@@ -46,7 +47,6 @@ from dataview.loader.reading import (
     without_own,
     without_rows,
 )
-from dataview.loader.untold import note_gaps, watched
 from dataview.plan.build import with_fields
 from dataview.plan.fields import NO_META, Attached, Fields
 from dataview.plan.kinds import Record, Stored, members

@@ -10,8 +10,8 @@ import numpy as np
 from dataview.batches import marked
 from dataview.errors import error_at, unknown_field
 from dataview.loader.devices import is_numpy, placed
+from dataview.loader.gaps import in_arrays, warn_of_field
 from dataview.loader.reading import OWN
-from dataview.loader.untold import in_arrays, warn_of_field
 from dataview.plan.build import batch_of, field, record, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, NO_META, Attached, Fields
 from dataview.plan.gaps import knowing_masks, masks_in, with_mask

@@ -16,11 +16,11 @@ from dataview.errors import FieldError, StreamError, unknown_field
 from dataview.index import is_endless
 from dataview.loader.assembly import Assembly
 from dataview.loader.dealing import Cursor, RowDealer
+from dataview.loader.gaps import without_mask
 from dataview.loader.options import LoaderOptions
 from dataview.loader.output import Output, parts_and_form
 from dataview.loader.reading import OWN
 from dataview.loader.stream_dealing import StreamDealer
-from dataview.loader.untold import without_mask
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samplers import count_rows

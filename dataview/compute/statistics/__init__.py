@@ -3,7 +3,10 @@
 All that are needed of one operand are computed while it is read once.
 """
 
-from dataview.compute.statistics.chosen import (
+from dataview.compute.statistics.evaluation import take, take_below, take_each
+from dataview.compute.statistics.function_rows import RaggedInFile, RowsInFile
+from dataview.compute.statistics.kept_rows import RowsForLater, needed_later
+from dataview.compute.statistics.masks import (
     BEGUN,
     median,
     reduction,
@@ -12,13 +15,10 @@ from dataview.compute.statistics.chosen import (
     some_rows,
     with_nothing,
 )
-from dataview.compute.statistics.kept_rows import RowsForLater, needed_later
-from dataview.compute.statistics.made_rows import RaggedInFile, RowsInFile
 from dataview.compute.statistics.missing import KINDS, OF_SOME
 from dataview.compute.statistics.passes import passes_before, pending
 from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype, quantiles_by_group
 from dataview.compute.statistics.reductions import CLOSE, NEARLY, Kind, result_dtype
-from dataview.compute.statistics.taking import take, take_below, take_each
 
 __all__ = [
     "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile",

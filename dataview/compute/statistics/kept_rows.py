@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dataview.compute.scattered import is_expression, operands_of
-from dataview.compute.statistics.made_rows import (
+from dataview.compute.statistics.function_rows import (
     KeptRows,
     RaggedInFile,
     are_made_together,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from dataview.compute.statistics.made_rows import are_made_together, is_made_of_rows
+from dataview.compute.statistics.function_rows import are_made_together, is_made_of_rows
 from dataview.compute.ways import parts_of, table_of
 from dataview.index import Index
 from dataview.plan.kinds import Reduction, Sampled, Select

@@ -15,11 +15,11 @@ import numpy as np
 
 from dataview.compute.executors import run_blocks, run_in_windows
 from dataview.compute.kernel import FloatErrors, Position, in_array
-from dataview.compute.statistics.kept_rows import Keeping
-from dataview.compute.statistics.made_rows import (
+from dataview.compute.statistics.function_rows import (
     blocks_made,
     is_made_of_rows,
 )
+from dataview.compute.statistics.kept_rows import Keeping
 from dataview.compute.statistics.missing import kind_of
 from dataview.compute.statistics.reductions import PLACES, Kind, State, moved_place
 from dataview.compute.ways import (

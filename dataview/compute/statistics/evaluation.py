@@ -14,13 +14,13 @@ import numpy as np
 
 from dataview.compute.kernel import FloatErrors
 from dataview.compute.scattered import in_order_of_chunks
-from dataview.compute.statistics.asked import kind_for, of_array
-from dataview.compute.statistics.kept_rows import Keeping, RowsForLater
-from dataview.compute.statistics.made_rows import (
+from dataview.compute.statistics.function_rows import (
     KeptRows,
     is_made_of_rows,
 )
+from dataview.compute.statistics.kept_rows import Keeping, RowsForLater
 from dataview.compute.statistics.missing import KINDS
+from dataview.compute.statistics.nodes import kind_for, of_array
 from dataview.compute.statistics.passes import passes, pending
 from dataview.compute.statistics.quantiles import quantiles_of
 from dataview.compute.statistics.reductions import PLACES

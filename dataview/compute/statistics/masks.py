@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute.statistics.asked import kind_for, median_of_all, of_all, of_pairs
+from dataview.compute.statistics.evaluation import lock, row_axis, take_below
+from dataview.compute.statistics.nodes import kind_for, median_of_all, of_all, of_pairs
 from dataview.compute.statistics.quantiles import rows_at
 from dataview.compute.statistics.reductions import AVERAGES, result_dtype
-from dataview.compute.statistics.taking import lock, row_axis, take_below
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
