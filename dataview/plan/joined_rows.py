@@ -41,12 +41,12 @@ class JoinedRows:
     def __init__(self, node: Concat) -> None:
         self.are_writable = False
         bases, maps, self._numbers = zip(*map(_base_of, node.nodes), strict=True)
-        unlike = {id(base): base for base in bases}
-        order = {key: number for number, key in enumerate(unlike)}
-        self.bases = [*unlike.values()]
+        distinct = {id(base): base for base in bases}
+        order = {key: number for number, key in enumerate(distinct)}
+        self.bases = [*distinct.values()]
         self._of_node = np.array([order[id(base)] for base in bases])
         self._firsts, self._starts = node.starts, node.starts.tolist()
-        self._odd = [n for n, map_ in enumerate(maps) if not isinstance(map_, Affine)]
+        self._irregular = [n for n, map_ in enumerate(maps) if not isinstance(map_, Affine)]
         lines = [map_ if isinstance(map_, Affine) else LINE for map_ in maps]
         self._strides = np.array([line.strides[0][1] for line in lines])
         self._shifts = np.array([line.offset for line in lines]) - self._firsts * self._strides
@@ -69,7 +69,7 @@ class JoinedRows:
         """Yield the rows of each base that is met."""
         nodes = self._firsts.searchsorted(rows, "right") - 1
         below = (rows if self._is_shifted else rows * self._strides[nodes]) + self._shifts[nodes]
-        for number in self._odd:
+        for number in self._irregular:
             places = (nodes == number).nonzero()[0]
             below[places] = self._numbers[number](rows[places] - self._starts[number])
         if len(self.bases) == 1:
