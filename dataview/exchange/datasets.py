@@ -25,6 +25,7 @@ from dataview.plan.build import keyed, record
 from dataview.plan.fields import check_name
 from dataview.plan.gaps import telling
 from dataview.plan.node import Node
+from dataview.plan.operations import TEXTS
 from dataview.plan.values import asks_items, listed
 from dataview.samples import IteratorSamples, NumberedSamples, Stream
 from dataview.sources import Source
@@ -226,7 +227,7 @@ def _kind_of(value: Any) -> Any:
         found = np.asarray(value)
     except ValueError:
         return None
-    return found.shape, found.dtype.kind in "SUT"
+    return found.shape, found.dtype.kind in TEXTS
 
 
 # --- samples by number, and in order ---

@@ -32,7 +32,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Node
-from dataview.plan.operations import may_be_missing
+from dataview.plan.operations import TEXTS, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo
@@ -209,7 +209,7 @@ def dlpack(
 
 _NO_TENSOR = {
     **dict.fromkeys(
-        "UST", "number them first, as d.x._codes() does, or leave them out: d._drop('x')"
+        TEXTS, "number them first, as d.x._codes() does, or leave them out: d._drop('x')"
     ),
     "O": "make numbers of them first: d.x._codes() numbers texts, d.x._astype(float) converts",
     "M": "subtract a date and divide by a unit first: (dates - dates[0]) / np.timedelta64(1, 's')",

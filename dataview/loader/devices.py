@@ -11,6 +11,7 @@ import numpy as np
 from dataview.compute import rows_of
 from dataview.errors import error_at
 from dataview.exchange import pack_like
+from dataview.plan.operations import TEXTS
 from dataview.plan.ragged import Ragged
 
 _HOW = (
@@ -147,7 +148,7 @@ def _each(batch: Any, move: Callable[[Any], Any], path: str) -> Any:
 
 def _remedy(batch: Any, error: Exception) -> str:
     """Return what to do about a part that no device takes."""
-    if getattr(batch, "dtype", np.dtype(object)).kind not in "OSTU":
+    if getattr(batch, "dtype", np.dtype(object)).kind not in "O" + TEXTS:
         return str(error)
     return (
         "devices hold numbers; make numbers of texts by _codes(), as in "

@@ -13,6 +13,7 @@ from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
 from dataview.plan.kinds import Driven, Record, members
 from dataview.plan.node import Node, Shape
+from dataview.plan.operations import TEXTS
 
 
 def check_array(node: Any, what: str, advice: str = "") -> None:
@@ -51,7 +52,7 @@ def no_operation(name: str, operands: Sequence[Any]) -> TypeError:
     if kinds & {*"mM"}:
         advice = "; a date is np.datetime64('2020-01-31')"
         advice += ", a duration np.timedelta64(3, 'D')" * (name in ("add", "subtract"))
-    elif kinds & {*"UST"}:
+    elif kinds & {*TEXTS}:
         advice = "; d._astype(float) makes numbers of texts, d._astype('T') texts of numbers"
     elif name in _BITWISE:
         advice = "; it is for integers and for truth values, such as those of d > 0"

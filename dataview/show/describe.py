@@ -33,7 +33,7 @@ from dataview.plan.gaps import MASK_OF, holds_codes, known_in, least_present, ma
 from dataview.plan.guards import check_ends
 from dataview.plan.kinds import Driven, Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
-from dataview.plan.operations import is_present, may_be_missing
+from dataview.plan.operations import TEXTS, is_present, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import lengths as lengths_of
 from dataview.show.description import LENGTHS, QUARTERS, Description
@@ -274,7 +274,6 @@ _MOMENTS_AND_ENDS = ("var", "min", "max")
 _STATISTICS: dict[str, tuple[str, ...]] = dict.fromkeys("biuf", _MOMENTS_AND_ENDS)
 _STATISTICS["c"] = ("var",)
 _STATISTICS |= dict.fromkeys("mM", ("min", "max"))
-_TEXTS = "UST"
 _PLAIN = {str, bytes, bool, int, float, type(None)}
 
 
@@ -296,7 +295,7 @@ class _Summary:
             with np.errstate(all="ignore"):
                 for kind in _STATISTICS.get(data.dtype.kind, ()):
                     self.states[kind] = KINDS[kind].part(known, (0,), 0)
-            if data.dtype.kind in _TEXTS:
+            if data.dtype.kind in TEXTS:
                 lengths = np.strings.str_len(known)
                 self.states |= {"shortest": lengths.min(), "longest": lengths.max()}
 
@@ -370,7 +369,7 @@ class _Summary:
             counts = np.diff(starts, append=len(sample)) if len(sample) else np.empty(0, np.int64)
             values = [sample[starts[counts.argmax()]]] if len(counts) else []
         found: dict[str, Any] = {"distinct": _estimated(counts, known)}
-        if self.dtype.kind in "bOUST" and len(counts):
+        if self.dtype.kind in "bO" + TEXTS and len(counts):
             most = values[counts.argmax()] if self.dtype.kind in "OT" else values[0]
             found["most frequent"] = _plain(most)
             found["times"] = round(int(counts.max()) * known / len(sample))

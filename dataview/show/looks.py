@@ -10,6 +10,7 @@ import numpy as np
 
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
+from dataview.plan.operations import TEXTS
 from dataview.show.outline import Outline, Part
 from dataview.show.thumbnails import as_images
 from dataview.show.values import ends_of
@@ -22,9 +23,8 @@ CURVE = 16
 CLASSES = 20
 """So many distinct values are counted; more are words or numbers."""
 
-TEXTS = "USTO"
 TIMES = "mM"
-COUNTED = "biu" + TEXTS
+COUNTED = "biuO" + TEXTS
 
 
 class Look(NamedTuple):

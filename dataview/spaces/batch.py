@@ -20,7 +20,7 @@ from dataview.plan.build import elementwise, keyed, stored
 from dataview.plan.concat import concat
 from dataview.plan.kinds import Mapped, Placeholder, Select, known_shape
 from dataview.plan.node import Label, Node, Part
-from dataview.plan.operations import NumpyFunction
+from dataview.plan.operations import TEXTS, NumpyFunction
 from dataview.plan.symbols import deferring, symbols_of
 from dataview.sources import ArraySource, Memo
 
@@ -230,7 +230,7 @@ _INTEGERS = "biu"
 
 def remedy_for(given: np.dtype[Any], wanted: np.dtype[Any] | None = None) -> str:
     """Return how data of a dtype become numbers, or those of another dtype."""
-    if given.kind in "SUT":
+    if given.kind in TEXTS:
         return "view._codes() makes labels of texts"
     if wanted is None:
         return "view._astype(dtype), or _map(function), makes numbers of it"

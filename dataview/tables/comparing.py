@@ -14,13 +14,14 @@ from dataview.plan.build import keyed, stored
 from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Argument, Node
+from dataview.plan.operations import TEXTS
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.values import is_time_of_day, since_midnight
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
 from dataview.tables.labels import Labels, decoded, labels_of
 
-_KINDS = "USTOMm"
+_KINDS = TEXTS + "OMm"
 """The kinds of what may be labels; a number is a code, unless the labels are other numbers."""
 
 _NUMBERS = "biuf"

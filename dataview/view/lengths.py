@@ -26,6 +26,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Argument, Node
+from dataview.plan.operations import TEXTS
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
@@ -165,7 +166,7 @@ def only_value(view: BaseView, what: str) -> Any:
 def holds_no_texts(node: Node) -> bool:
     """Whether a text can be no element of a view with fields: it may be a field's name."""
     kind = "O" if node.dtype is None else node.dtype.kind
-    return isinstance(node, Record) or (bool(node.fields.named) and kind not in "OSUT")
+    return isinstance(node, Record) or (bool(node.fields.named) and kind not in "O" + TEXTS)
 
 
 def any_true(node: Node) -> bool:

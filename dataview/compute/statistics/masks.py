@@ -73,7 +73,7 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
             return _extreme_of_texts(kind, node, present, axis, keepdims)
         (pairs,) = elementwise(NumpyFunction("paired"), (_line(node), present))
         return of_pairs(kind, _over(node, pairs), axis, keepdims, options)
-    if dtype.kind not in _KINDS.get(kind, "biufcmMOUST"):  # there is none
+    if dtype.kind not in _KINDS.get(kind, "biufcmMO" + TEXTS):  # there is none
         return of_all(kind, node, axis, keepdims, options)
     return _of_present(kind, node, present, axis, keepdims, options)
 

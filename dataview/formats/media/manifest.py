@@ -19,6 +19,7 @@ import numpy as np
 from dataview.formats.media.decoders import Header, suffixes_of
 from dataview.formats.media.folders import Files, Found
 from dataview.plan.node import DType
+from dataview.plan.operations import TEXTS
 from dataview.sources import open_regular
 
 NAME = ".dataview-manifest.json"
@@ -155,7 +156,7 @@ def _dtype_text(dtype: DType) -> str:
 
 def _dtype(text: str) -> DType:
     found: DType = np.dtypes.StringDType() if text == _TEXT else np.dtype(text)
-    _check(found.kind in "biufcSUT")
+    _check(found.kind in "biufc" + TEXTS)
     return found
 
 
