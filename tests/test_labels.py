@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.index.sizes import sizes
-from dataview.tables.group_blocks import DEPTH, ROUNDS
+from dataview.tables.groups.blocks import DEPTH, ROUNDS
 from dataview.tables.rows import first_of_each, ranked
 from oracle import assert_same, attempt, examples
 

@@ -15,7 +15,7 @@ from dataview.plan.kinds import known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present
 from dataview.tables.coding import by_code
-from dataview.tables.keys import ToNumbers, blocks_of, columns_in, counts_of, read
+from dataview.tables.groups.keys import ToNumbers, blocks_of, columns_in, counts_of, read
 
 QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
 

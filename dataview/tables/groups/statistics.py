@@ -33,10 +33,9 @@ from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
 from dataview.samples import is_ragged
 from dataview.tables.coding import told
-from dataview.tables.group_blocks import Block
-from dataview.tables.group_quantiles import QUANTILES, dtype_to_sort, group_quantiles
-from dataview.tables.groupings import State, grouping_of, there_are
-from dataview.tables.keys import (
+from dataview.tables.groups.blocks import Block
+from dataview.tables.groups.groupings import State, grouping_of, there_are
+from dataview.tables.groups.keys import (
     WINDOW,
     Groups,
     Key,
@@ -47,6 +46,7 @@ from dataview.tables.keys import (
     read,
     with_keys,
 )
+from dataview.tables.groups.quantiles import QUANTILES, dtype_to_sort, group_quantiles
 from dataview.tables.labels import label_dtype
 from dataview.tables.unique import in_records
 

@@ -15,7 +15,7 @@ from dataview.errors import warn
 from dataview.plan.node import DType
 from dataview.plan.operations import is_present
 from dataview.tables.coding import nothing_of
-from dataview.tables.group_blocks import Block, widest_of
+from dataview.tables.groups.blocks import Block, widest_of
 
 State = tuple[Any, ...]
 """What some rows contribute: arrays with a row for each label."""

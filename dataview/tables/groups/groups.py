@@ -26,13 +26,7 @@ from dataview.samples import Stream, collected
 from dataview.tables.coding import MISSING, as_list, by_code
 from dataview.tables.comparing import dated
 from dataview.tables.given_keys import ToNode
-from dataview.tables.group_statistics import (
-    columns_of,
-    label_columns,
-    nested,
-    statistics_of,
-)
-from dataview.tables.keys import (
+from dataview.tables.groups.keys import (
     WINDOW,
     Counts,
     Groups,
@@ -43,6 +37,12 @@ from dataview.tables.keys import (
     numbering,
     rows_of_each,
     with_keys,
+)
+from dataview.tables.groups.statistics import (
+    columns_of,
+    label_columns,
+    nested,
+    statistics_of,
 )
 from dataview.tables.unique import table_of
 
