@@ -397,7 +397,8 @@ def test_lists_and_structs_of_polars():
     assert d.deep[2][0]().tolist() == ["b", "c"]
     assert_same(d.pair(), np.array([[1, 2], [3, 4], [5, 6]], "i4"))
     assert d.box._shape() == (3, 2, 2) and d.box[1, 1]().tolist() == [3, 4]
-    assert [row.tolist() for row in d.lost()] == [[1, 2], [], [5, 6]]
+    assert_same(d.lost(), np.array([[1, 2], [0, 0], [5, 6]], "i4"))
+    assert d.lost_mask().tolist() == [True, False, True]
     assert d.s._fields() == ("p", "q", "p_mask", "q_mask")
     assert d.s.p().tolist() == [1, 0, 0] and d.s_mask().tolist() == [True, True, False]
     gaps = {"i": [[1, None, 3], None, []], "deep": [[[1, None], None], [], [[3]]]}
@@ -410,9 +411,72 @@ def test_lists_and_structs_of_polars():
     assert d.i._pad(-1)().tolist() == same.i._pad(-1)().tolist() == [[1, -1, 3], [-1] * 3, [-1] * 3]
     assert dv.View(pl.Series([[1, None], [2]]))._mean()() == 1.5
     assert dv.View(pl.Series([[1, None], None]))().tolist() == [[1, None], None]
-    kinds = pl.Series([["u", "v"], [], ["u"]], dtype=pl.List(pl.Categorical))
-    assert [row.tolist() for row in dv.View(kinds)()] == [["u", "v"], [], ["u"]]
+    kinds = dv.View(pl.Series([["u", "v"], [], ["v"]], dtype=pl.List(pl.Enum(["v", "u"]))))
+    assert [row.tolist() for row in kinds()] == [[1, 0], [], [0]]
+    assert kinds._labels()().tolist() == ["v", "u"]
     assert dv.View(pl.Series([{"p": 1}, None])).p_mask().tolist() == [True, False]
+
+
+POLARS = {
+    "i": ([1, None, 3], "UInt8"),
+    "f": ([1.5, None, 2.5], "Float32"),
+    "t": (["x", None, "\u00fc"], "String"),
+    "raw": ([b"x", None, b"\0"], "Binary"),
+    "day": ([datetime.date(1850, 3, 4), None, datetime.date(2020, 1, 1)], "Date"),
+    "hour": ([datetime.time(1), None, datetime.time(23, 59)], "Time"),
+    "long": ([datetime.timedelta(1), None, datetime.timedelta(2)], "Duration('ms')"),
+    "at": ([datetime.datetime(2020, 1, 1), None, None], "Datetime('ms', 'UTC')"),
+    "money": ([decimal.Decimal("1.10"), None, decimal.Decimal("-3.25")], "Decimal(17, 2)"),
+    "moneys": ([[decimal.Decimal("1.5")], None, []], "List(pl.Decimal(6, 1))"),
+    "lists": ([[1, None], None, []], "List(pl.Int16)"),
+    "hours": ([[datetime.time(1), None], None, []], "List(pl.Time)"),
+    "pairs": ([[1, 2], None, [5, None]], "Array(pl.Int32, 2)"),
+    "words": ([["a", "b"], ["c", None], None], "Array(pl.String, 2)"),
+    "deep": ([[[1], None], None, [[]]], "List(pl.List(pl.Int8))"),
+    "rows": ([[{"a": 1, "b": "x"}], None, [None, {"a": None, "b": "y"}]], None),
+    "s": ([{"p": decimal.Decimal("1.5"), "q": [1]}, None, {"p": None, "q": None}], None),
+    "kind": (["b", None, "a"], "Categorical()"),
+    "named": (["b", None, "a"], "Enum(['a', 'b', 'c'])"),
+    "kinds": ([["b"], None, ["a", None]], "List(pl.Enum(['a', 'b', 'c']))"),
+    "none": ([None] * 3, "Null"),
+}
+"""Columns of polars with gaps, and their dtypes: one for each kind of dtype, alone and in lists."""
+
+
+@clients
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 1), slice(0, 0)])
+@pytest.mark.parametrize("name", POLARS)
+def test_columns_of_polars_are_those_of_its_tables(name, rows, tmp_path):
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.feather as pf
+    import pyarrow.parquet as pq
+
+    values, told = POLARS[name]
+    series = pl.Series("x", values, told and eval(f"pl.{told}", {"pl": pl}))[rows]
+    table = series.to_frame().to_arrow()
+    d, same = dv.View(series.to_frame()), dv.View(table)
+    assert pa.table(d).equals(pa.table(same))
+    for path, read in (("x.parquet", pq.read_table), ("x.feather", pf.read_table)):
+        d._save(tmp_path / path)
+        same._save(tmp_path / f"same_{path}")
+        assert read(tmp_path / path).equals(read(tmp_path / f"same_{path}"))
+        assert pa.table(dv.open(tmp_path / path)).equals(pa.table(same))
+    if name not in ("rows", "named", "kinds", "none"):  # which NumPy or Arrow have otherwise
+        back = pl.DataFrame(d)["x"]
+        assert back.dtype == series.dtype or name == "raw"  # no object, no type: texts
+        assert back.to_list() == series.to_list()
+
+
+@clients
+def test_a_column_of_arrow_in_pandas_that_numpy_has_not_is_named():
+    import pandas as pd
+    import pyarrow as pa
+
+    kind = pd.ArrowDtype(pa.month_day_nano_interval())
+    frame = pd.DataFrame({"x": [1], "span": pd.array([None], kind)})
+    with pytest.raises(TypeError, match=r"column 'span'.*month_day_nano"):
+        dv.View(frame)
 
 
 @clients

@@ -11,18 +11,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dataview.compute import evaluate
 from dataview.errors import import_library
-from dataview.formats import node_of_table, tells_missing
-from dataview.index.flat import layout_of
+from dataview.formats import node_of_table
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
 from dataview.plan.gaps import own_columns, put_mask, with_mask
-from dataview.plan.kinds import Record, Stored, known_dtype, known_shape, members
-from dataview.plan.layout import reshaped
+from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
-from dataview.plan.ragged import Ragged, laid_out
+from dataview.plan.ragged import Ragged
 from dataview.plan.values import TIME_OF_DAY
 from dataview.sources import ArraySource, Source
 from dataview.tables import with_labels
@@ -128,6 +125,16 @@ def _record(tree: Mapping[str, Any]) -> Node:
     return record(named, 1)
 
 
+def _arrow_column(name: Any, array: Any) -> Column:
+    """Return the column that a table of Arrow's array has, with the mask of its gaps."""
+    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    table = cast(Record, node_of_table(pyarrow.table({"x": array})))
+    if table.fields.unread:
+        raise TypeError(f"column {name!r} {table.fields.unread['x']}")
+    column, *mask = (field.node for field in members(table).values())
+    return Column(name, column, *mask)
+
+
 # --- pandas ----------------------------------------------------------------------------------
 
 
@@ -228,11 +235,8 @@ def _intervals(name: Any, series: Any) -> Column:
 
 
 def _of_arrow(name: Any, series: Any) -> Column:
-    """Return the column that a table of this one has, with the mask of its gaps."""
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    table = cast(Record, node_of_table(pyarrow.table({"x": pyarrow.array(series)})))
-    column, *mask = (field.node for field in members(table).values())
-    return Column(name, column, *mask)
+    return _arrow_column(name, pyarrow.array(series))
 
 
 PANDAS: dict[str, Callable[[Any, Any], Column]] = {
@@ -301,49 +305,10 @@ def _codes(series: Any, labels: Any) -> Column:
     return Column(series.name, with_labels(_lent(codes, "polars"), labels.to_list()))
 
 
-def _lists(series: Any) -> Column:
-    """Return ragged rows; a row that is missing is empty."""
-    lengths = series.list.len().fill_null(0)
-    inner = _inside(series.filter(lengths > 0))
-    layout = layout_of(lengths=lengths.to_numpy())
-    within = inner.whole()
-    tells = may_be_missing(known_dtype(inner.node))
-    if isinstance(within, Ragged) and inner.present is not None:
-        within = Ragged(within.values, within.layout.lacking(evaluate(inner.present)))
-        tells = False  # an empty list may be a missing one, whatever is in others
-    node: Node = laid_out(within, layout, exactly=True)
-    node = node.replaced(meta=inner.node.meta)
-    missing = series.is_null().to_numpy()
-    if inner.present is not None and not tells:
-        lacking = np.concatenate([[0], np.cumsum(~evaluate(inner.present))])
-        missing = missing | (np.diff(lacking[layout.offsets]) > 0)
-    return _with_gaps(series.name, node, missing)
-
-
-def _inside(series: Any) -> Column:
-    """Return what is in lists; rows of different lengths know no labels, so these are texts."""
-    values = series.explode()
-    if type(values.dtype).__name__ in ("Categorical", "Enum"):
-        values = values.cast(import_library("polars", "polars").String)
-    return _polars_column(values)
-
-
-def _fixed_lists(series: Any) -> Column:
-    """Return an array with one axis more, or ragged rows if a row is missing as a whole."""
-    polars = import_library("polars", "polars")
-    if series.null_count():
-        return _lists(series.cast(polars.List(series.dtype.inner)))
-    inner = _inside(series)
-    shape = (len(series), series.dtype.shape[0], *known_shape(inner.node)[1:])
-    node = reshaped(inner.node, shape).replaced(meta=inner.node.meta)
-    if inner.present is None or tells_missing(known_dtype(node)):
-        return Column(series.name, node)
-    there = evaluate(inner.present)
-    return _with_gaps(series.name, node, ~there.reshape(*shape[:2], *there.shape[1:]))
-
-
-def _struct(series: Any) -> Column:
-    return _with_gaps(series.name, of_polars(series.struct.unnest()), series.is_null())
+def _in_arrow(series: Any) -> Column:
+    """Return what Arrow's column of the same values becomes: of their types NumPy has no arrays."""
+    import_library("pyarrow", "dataview[arrow]")
+    return _arrow_column(series.name, series.to_arrow())
 
 
 def _zoned(series: Any) -> Column:
@@ -371,9 +336,11 @@ def _too_wide(series: Any) -> Column:
 POLARS: dict[str, Callable[[Any], Column]] = {
     "Enum": _enum,
     "Categorical": _categorical,
-    "List": _lists,
-    "Array": _fixed_lists,
-    "Struct": _struct,
+    "List": _in_arrow,
+    "Array": _in_arrow,
+    "Struct": _in_arrow,
+    "Decimal": _in_arrow,
+    "Null": _in_arrow,
     "Datetime": _zoned,
     "Time": _hours,
     "Int128": _too_wide,

@@ -258,9 +258,11 @@ def _column(part: Any, pyarrow: Any, title: str = "value") -> Any:
         return pyarrow.Array.from_buffers(
             pyarrow.binary(data.dtype.itemsize), len(data), [None, raw]
         )
-    if data.dtype.hasobject:
-        check_kinds(data, f"{title} {{}}".format)
-    return _plain(with_dates(data) if data.dtype.hasobject else data, pyarrow)
+    if not data.dtype.hasobject:
+        return _plain(data, pyarrow)
+    check_kinds(data, f"{title} {{}}".format)
+    found = _plain(with_dates(data), pyarrow)  # of no objects, texts as in files
+    return found.cast(pyarrow.string()) if pyarrow.types.is_null(found.type) else found
 
 
 def _plain(data: np.ndarray, pyarrow: Any) -> Any:
