@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import itertools
+import json
 import math
 import operator
 import pickle
@@ -1723,3 +1724,39 @@ def test_lists_of_codes_of_dates_may_lack_some_in_arrow():
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), codes)
     found = pa.table(dv.View(pa.table({"c": lists})))["c"].to_pylist()
     assert found == [[datetime.date(2020, 1, 1)], [None]]
+
+
+IN_LISTS = {
+    "lists": [["b", None, "a"], ["c"], []],
+    "deep": [[["b", None], ["a"]], [["c"], [None]], []],
+    "objects": [[{"t": "b"}, {"t": None}], [{"t": "a"}, None]],
+    "lists in objects": [{"t": ["b", None]}, {"t": ["a"]}],
+    "objects of lists": [[{"t": ["b", None]}, {"t": []}], [{"t": ["a"]}]],
+}
+"""Rows with texts in lists of which some are missing, but no row is."""
+
+
+@pytest.mark.parametrize("name", IN_LISTS)
+@pytest.mark.parametrize("format", ["jsonl", "parquet", "feather", "table"])
+def test_statistics_leave_out_texts_that_are_missing_in_lists(name, format, tmp_path):
+    rows, path = IN_LISTS[name], tmp_path / f"t.{format}"
+    table = pa.table({"x": pa.array(rows)})
+    if format == "jsonl":
+        path.write_text("".join(json.dumps({"x": row}) + "\n" for row in rows))
+    elif format != "table":
+        {"parquet": pq.write_table, "feather": pf.write_feather}[format](table, path)
+    d = dv.View(table) if format == "table" else dv.open(path)
+    x = d.x.t if d.x._fields() else d.x
+    values = [*_texts_in(rows)]
+    assert (x._max()(), x._min()()) == (max(values), min(values))
+    assert x._counts()().tolist() == [(value, values.count(value)) for value in sorted(set(values))]
+    assert x._isna()._sum()() == str(rows).count("None")
+
+
+def _texts_in(value):
+    """Yield the texts in lists and objects of any depth."""
+    if isinstance(value, str):
+        yield value
+    elif value is not None:
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(inner)

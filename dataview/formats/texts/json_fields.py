@@ -201,7 +201,7 @@ def _leaves(
         if isinstance(dtype, str):
             yield name, dtype
         else:
-            is_lacking = has_gaps and dtype.kind == "b"  # no truth value says that it is missing
+            is_lacking = has_gaps and dtype.kind in "bO"  # which statistics take for values
             is_empty = not (form.kinds if in_list else kinds)
             nature = NOTHING if is_empty else ""
             kind = Kind(dtype, (), steps.count(None), is_missing or is_lacking, nature)
