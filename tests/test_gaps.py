@@ -1753,6 +1753,24 @@ def test_statistics_leave_out_texts_that_are_missing_in_lists(name, format, tmp_
     assert x._isna()._sum()() == str(rows).count("None")
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1, None, None], [2], []],
+        [["b", None], ["c"], None],  # as many rows as elements
+        [[1.5, None, None], None],
+        [[True, None], [None, None], None],
+        [[[1], None], [[None, None]], None],
+    ],
+)
+@pytest.mark.parametrize("format", ["parquet", "table"])
+def test_what_is_missing_in_lists_is_counted_by_values_and_whole_lists(rows, format, tmp_path):
+    table = pa.table({"x": pa.array(rows)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    d = dv.View(table) if format == "table" else dv.open(tmp_path / "t.parquet")
+    assert d._missing().x() == d.x._missing()() == str(rows).count("None")
+
+
 def _texts_in(value):
     """Yield the texts in lists and objects of any depth."""
     if isinstance(value, str):

@@ -96,9 +96,28 @@ def _has_columns(node: Node) -> bool:
 def _count_missing(node: Node, there: Node | None) -> Node:
     """Return how many elements are missing, or not there by a mask of the rows."""
     if isinstance(node, Ragged):
-        node = node.flat()
+        return _count_in_rows(node, there)
     if there is None or there.shape == node.shape:
         there = both(there, known_by_value(node))
+    return _count_false(there)
+
+
+def _count_in_rows(rows: Ragged, there: Node | None) -> Node:
+    """Return how many elements of ragged rows are missing, and rows that lack more than elements.
+
+    A row that a mask says to be missing may only lack an element.
+    """
+    inside = _count_false(known_in(rows.relaid().leaf()))
+    if there is None:
+        return inside
+    axes = tuple(range(1, len(rows.extents or ())))
+    whole = reduction("all", known(rows, "_missing"), axes, False, {})
+    (alone,) = elementwise(np.logical_and, (elementwise(np.logical_not, (there,))[0], whole))
+    found = reduction("sum", alone, None, False, {})
+    return elementwise(np.add, (inside, found))[0]  # type: ignore[no-any-return]
+
+
+def _count_false(there: Node | None) -> Node:
     if there is None:
         return stored(ArraySource(np.array(0)), False)
     (lacking,) = elementwise(np.logical_not, (there,))
