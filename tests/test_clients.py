@@ -1037,6 +1037,60 @@ def test_codes_in_arrow_are_of_labels_that_repeat_and_have_gaps():
     assert pa.table(dv.View(k=mixed.k._with_meta(labels=None)))["k"].to_pylist() == [2, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", b"b"],
+        [datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 5)],
+        [datetime.datetime(2020, 1, 1, 5), datetime.date(2020, 1, 1)],
+        [True, 2],
+        [1, "a"],
+    ],
+)
+def test_objects_and_labels_of_several_kinds_are_refused_by_arrow(values, tmp_path):
+    import pyarrow as pa
+
+    objects = dv.View(x=np.array(values, object))
+    with pytest.raises(TypeError, match=r"field 'x': (it holds|Arrow has)"):
+        pa.table(objects)
+    coded = dv.View(x=dv.View(np.array([1, 0]))._with_meta(labels=values))
+    with pytest.raises(TypeError, match=r"'x' holds codes.*_with_meta\(labels=None\)"):
+        pa.table(coded)
+    for name in ("a.parquet", "a.feather"):  # which keep the codes, and the labels as metadata
+        coded._save(tmp_path / name)
+        assert dv.open(tmp_path / name).x._labels()().tolist() == values
+        assert dv.open(tmp_path / name).x().tolist() == [1, 0]
+    for name in ("a.csv", "a.jsonl"):
+        with pytest.warns(RuntimeWarning, match="labels of the codes 'x', the metadata of 'x' are"):
+            coded._save(tmp_path / name)
+        assert dv.open(tmp_path / name).x().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("unit", ["W", "D", "h", "s", "ms", "us", "ns"])
+def test_labels_that_are_durations_are_kept(unit, tmp_path):
+    import pyarrow as pa
+    import pyarrow.feather as pf
+    import pyarrow.parquet as pq
+
+    labels = np.array([3, 1, -2], f"m8[{unit}]")
+    for held in (labels, labels.astype("m8[s]").tolist() if unit in "WDhs" else list(labels)):
+        d = dv.View(x=dv.View(np.array([2, -1, 0]))._with_meta(labels=held))
+        expected = [labels[2], None, labels[0]]
+        found = pa.table(d)["x"].combine_chunks().dictionary_decode()
+        assert _durations(found) == expected
+        for name, read in (("a.parquet", pq.read_table), ("a.feather", pf.read_table)):
+            d._save(tmp_path / name)
+            assert _durations(read(tmp_path / name)["x"].combine_chunks()) == expected
+            again = dv.open(tmp_path / name).x
+            assert again().tolist() == [2, -1, 0]
+            assert [np.timedelta64(one) for one in again._labels()()] == list(labels)
+
+
+def _durations(array):
+    unit = array.type.unit
+    return [np.timedelta64(one.value, unit) if one.is_valid else None for one in array]
+
+
 def test_what_arrow_was_given_does_not_see_later_writes(x):
     import polars as pl
     import pyarrow as pa

@@ -133,11 +133,12 @@ def _labels(labels: Labels, node: Node) -> Any:
     pyarrow = import_library("pyarrow", "dataview[arrow]")
     listed = labels.list()
     try:
+        check_kinds(np.fromiter(listed, object, len(listed)), "label {}".format)
         return array_of_labels(listed) if listed else pyarrow.array(listed, pyarrow.string())
     except TypeError as error:
         raise TypeError(
-            f"{name_of(node)} holds codes, and {error}; _with_meta(labels=None) are the codes as "
-            "plain numbers"
+            f"{name_of(node)} holds codes of labels: {error}; _with_meta(labels=None) are the "
+            "codes as plain numbers"
         ) from None
 
 
@@ -268,7 +269,7 @@ def _column(part: Any, pyarrow: Any, title: str = "value") -> Any:
 def _plain(data: np.ndarray, pyarrow: Any) -> Any:
     try:
         return pyarrow.array(data)
-    except pyarrow.ArrowNotImplementedError as error:
+    except (pyarrow.ArrowNotImplementedError, pyarrow.ArrowInvalid) as error:
         raise TypeError(f"Arrow has no columns of {data.dtype}: {error}") from None
 
 

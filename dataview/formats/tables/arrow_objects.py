@@ -54,7 +54,8 @@ ZONED = " with a zone"
 """The end of the name of a kind of times."""
 
 _TEXTS, _RAW = {"str", "str_"}, {"bytes", "bytes_", "bytearray"}
-_UNLIKE = ((_TEXTS, _RAW), ({"datetime"}, {f"datetime{ZONED}"}))
+_MOMENTS = {"datetime", f"datetime{ZONED}"}
+_UNLIKE = ((_TEXTS, _RAW), ({"datetime"}, {f"datetime{ZONED}"}), ({"date"}, _MOMENTS))
 """Kinds of which Arrow makes one silently, and loses what they are."""
 
 

@@ -295,13 +295,17 @@ def _as_held(labels: np.ndarray, leaf: Leaf) -> np.ndarray | None:
 def unsaved_meta(
     tree: Mapping[str, Any], leaves: Mapping[str, Leaf], labels: Collection[str]
 ) -> list[str]:
-    """Return what has metadata that a table of texts lacks, where it has the labels of places."""
-    written = {
-        column.name
-        for column in plain_columns(tree)
-        if column.at in labels or leaves[column.at].of_times
-    }
-    return [
+    """Return what has metadata that a table of texts lacks, where it has the labels of places.
+
+    Labels that no column holds, such as durations and those of several kinds, are named first.
+    """
+    written, bare = set(), list[str]()
+    for at, name, meta in plain_columns(tree):
+        if at in labels or leaves[at].of_times:
+            written.add(name)
+        elif labels_of(leaves[at].node.replaced(meta=meta)) is not None:
+            bare.append(f"the labels of the codes {name!r}" if name else "the labels of the codes")
+    return bare + [
         f"the metadata of {name!r}" if name else "the metadata"
         for name, items in _with_meta(tree, "")
         if name not in written or not items <= {LABELS, TIME_OF_DAY}
