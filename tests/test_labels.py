@@ -1351,6 +1351,130 @@ def test_codes_of_other_labels_are_compared_as_labels():
     assert (first.kind == first[:].kind)().all()
 
 
+OURS, THEIRS = ["dog", "cat", "bird"], ["bird", "cat", "dog"]
+
+
+def coded(labels, codes, dtype=int):
+    """A record whose field y has these codes."""
+    meta = {"y": {"labels": list(labels)}}
+    return dv.View(x=np.arange(len(codes)), y=np.array(codes, dtype), _meta=meta)
+
+
+def told_labels(d):
+    """The label of each row of the field y, by its codes."""
+    return [d.y._meta["labels"][code] if code >= 0 else None for code in d.y().tolist()]
+
+
+def put_into_a_join(d, e):
+    dv.concat([d[:2], d[2:]]).y[:] = e.y
+
+
+WRITES_OF_ALL = {
+    "a slice": lambda d, e: d.y.__setitem__(slice(None), e.y),
+    "_write": lambda d, e: d.y._write(e.y),
+    "a record": lambda d, e: d.__setitem__(slice(None), e),
+    "fields": lambda d, e: d.__setitem__(slice(None), e._asdict() | {"y": e.y}),
+    "a tuple": lambda d, e: d._write((e.x, e.y)),
+    "a mask": lambda d, e: d.y.__setitem__(d.x >= 0, e.y),
+    "numbers": lambda d, e: d.y.__setitem__([2, 0, 1, 3], e.y[[2, 0, 1, 3]]),
+    "row by row": lambda d, e: [d.y.__setitem__(i, e.y[i]) for i in range(4)],
+    "records row by row": lambda d, e: [d.__setitem__(i, e[i]) for i in range(4)],
+    "rows written": lambda d, e: [d[i]._write(e[i]) for i in range(4)],
+    "np.copyto": lambda d, e: np.copyto(d.y, e.y),
+    "np.copyto where": lambda d, e: np.copyto(d.y, src=e.y, where=d.x >= 0),
+    "np.put": lambda d, e: np.put(d.y, [0, 1, 2, 3], e.y),
+    "np.putmask": lambda d, e: np.putmask(d.y, d.x >= 0, values=e.y),
+    "np.place": lambda d, e: np.place(d.y, d.x >= 0, e.y),
+    "a joined view": put_into_a_join,
+    "labels": lambda d, e: d.y.__setitem__(slice(None), told_labels(e)),
+    "a field of labels": lambda d, e: d.y._write(dv.View(np.array(told_labels(e), object))),
+    "codes that are found": lambda d, e: d.y._write(dv.View(told_labels(e))._codes()),
+    "a structured array": lambda d, e: d.__setitem__(
+        slice(None),
+        np.array([*zip(range(4), told_labels(e), strict=True)], [("x", int), ("y", object)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WRITES_OF_ALL)
+@pytest.mark.parametrize("dtype", ["i1", "i8"])
+def test_codes_of_other_labels_are_written_by_their_labels(way, dtype):
+    d, e = coded(OURS, [2, 2, 2, 2], dtype), coded(THEIRS, [0, 2, -1, 1])
+    wanted = told_labels(e)
+    WRITES_OF_ALL[way](d, e)
+    assert told_labels(d) == wanted == ["bird", "dog", None, "cat"]
+    assert d.y._dtype() == dtype
+
+
+@pytest.mark.parametrize("way", WRITES_OF_ALL)
+def test_codes_of_labels_that_a_field_lacks_are_not_written(way):
+    d, e = coded(OURS, [2, 1, 0, 2]), coded(["bird", "fox"], [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"'y' .* 'dog', 'cat', 'bird'|'fox'") as caught:
+        WRITES_OF_ALL[way](d, e)
+    assert "'fox'" in str(caught.value)
+    if "row" not in way:
+        assert told_labels(d) == ["bird", "cat", "dog", "bird"]
+
+
+def test_large_codes_are_written_by_their_labels(tmp_path):
+    codes = np.arange(300_000) % 4 - 1
+    coded(OURS, codes)._save(tmp_path / "d.h5")
+    d, e = dv.open(tmp_path / "d.h5", "r+"), coded(THEIRS, codes[::-1])
+    d.y[:] = e.y
+    wanted = [None if code < 0 else THEIRS[code] for code in codes[::-1].tolist()]
+    assert told_labels(d) == wanted
+    d.y[::-1] = e.y
+    assert told_labels(d) == wanted[::-1]
+    in_memory = coded(OURS, codes)
+    in_memory.y[in_memory.y == "dog"] = "bird"
+    assert told_labels(in_memory) == [
+        None if code < 0 else ["bird", "cat", "bird"][code] for code in codes.tolist()
+    ]
+
+
+def test_a_label_is_written_by_its_name():
+    d = coded(OURS, [0, 1, 2])
+    d.y[0] = "bird"
+    d[1] = {"x": 5, "y": np.str_("dog")}
+    d.y[2] = None
+    assert told_labels(d) == ["bird", "dog", None]
+    d[:2] = (7, "cat")
+    assert told_labels(d) == ["cat", "cat", None]
+    with pytest.raises(ValueError, match="'y' has no label 'dgo'; did you mean 'dog'"):
+        d.y[0] = "dgo"
+    with pytest.raises(ValueError, match=r"'y' has no label 'fox'.* 'dog', 'cat', 'bird'"):
+        d.y[:] = ["cat", "fox", "fox"]
+    with pytest.raises(ValueError, match=r"uint8, so it has no code -1.*_astype"):
+        coded(OURS, [0, 1, 2], "u1").y._write([None, "cat", "dog"])
+    with pytest.raises(ValueError, match=r"no label 'a'\. The labels are: 2008, 2009"):
+        coded([2008, 2009], [0, 1, 0]).y[0] = "a"
+    d.y[0] = 2
+    assert told_labels(d) == ["bird", "cat", None]
+
+
+def test_codes_with_gaps_are_written_with_their_labels():
+    def column(texts):
+        return dv.View(pa.table({"y": pa.array(texts).dictionary_encode()}))._copy()
+
+    d, e = column(["a", None, "c", "b"]), column([None, "b", "c", "a"])
+    d.y[:] = e.y
+    there, codes = d.y._notna()().tolist(), d.y().tolist()
+    labels = d.y._meta["labels"]
+    assert [labels[code] if here else None for code, here in zip(codes, there, strict=True)] == [
+        None, "b", "c", "a",
+    ]  # fmt: skip
+
+
+def test_lists_of_codes_of_other_labels_are_written_row_by_row():
+    d = dv.View(y=[[0, 1], [2]], _meta={"y": {"labels": OURS}})
+    e = dv.View(y=[[0, 1], [2]], _meta={"y": {"labels": THEIRS}})
+    with pytest.raises(TypeError, match=r"several lengths.*'dog', 'cat', 'bird', those of the"):
+        d.y[:] = e.y
+    for number in range(2):
+        d.y[number] = e.y[number]
+    assert [row.tolist() for row in d.y()] == [[2, 1], [0]]
+
+
 def test_labels_that_are_found_are_compared():
     codes = dv.View(["b", "a", None, "b"])._codes()
     assert (codes == "b")().tolist() == [True, False, False, True]

@@ -28,12 +28,14 @@ from dataview.tables.missing import count_missing, filled_in, known, whole_rows
 from dataview.tables.rows import first_of_each, numbers_of_rows, ranked
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
+from dataview.tables.written import as_codes
 
 __all__ = [
     "MISSING",
     "Grouped",
     "Labels",
     "are_found_codes",
+    "as_codes",
     "by_code",
     "check_by",
     "check_no_order",

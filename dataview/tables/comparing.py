@@ -21,7 +21,7 @@ from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
 from dataview.tables.labels import Labels, decoded, labels_of
 
-_KINDS = TEXTS + "OMm"
+KINDS = TEXTS + "OMm"
 """The kinds of what may be labels; a number is a code, unless the labels are other numbers."""
 
 _NUMBERS = "biuf"
@@ -90,7 +90,7 @@ def _may_be_labels(codes: Any, side: Any) -> bool:
 
 def _are_asked_for(labels: Labels, kind: str) -> bool:
     """Whether data of a kind are compared with these labels, and not with codes."""
-    return kind in _KINDS or (kind in _NUMBERS and labels.are_numbers)
+    return kind in KINDS or (kind in _NUMBERS and labels.are_numbers)
 
 
 def _kind(side: Any) -> str:
@@ -131,7 +131,7 @@ def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
     labels = known.list()
     found = [code for code, own in enumerate(labels) if own == label]
     if not found:
-        raise _no_label(codes, label, labels)
+        raise no_label(codes, label, labels)
     return (codes, found[0]) if len(found) == 1 else (_in_labels(codes), other)
 
 
@@ -151,7 +151,7 @@ class _Code(Photograph):
         assert known is not None
         labels = known.list()
         if self.label not in labels:
-            raise _no_label(node, self.label, labels)
+            raise no_label(node, self.label, labels)
         return np.array(labels.index(self.label))
 
 
@@ -161,7 +161,8 @@ def _in_labels(codes: Node) -> Node:
     return decoded(keyed(codes, None) if codes.shape == () else codes, labels)
 
 
-def _no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:
+def no_label(codes: Node, label: Any, labels: list[Any]) -> ValueError:
+    """Return the error for a label that codes do not have."""
     texts = [one for one in labels if isinstance(one, str)]
     close = hint(label, texts) if isinstance(label, str) else ""
     is_plain = isinstance(label, np.str_ | np.bytes_ | np.number | np.bool_)

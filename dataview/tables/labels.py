@@ -197,7 +197,7 @@ class Labels:
     def array(self) -> np.ndarray:
         """Return them; those that are not listed are read."""
         if self._array is None:
-            self._array = _as_array(self.given)
+            self._array = as_array(self.given)
         return self._array
 
     def table(self) -> np.ndarray:
@@ -224,7 +224,8 @@ class Labels:
         return stored(ArraySource(self.array()), False)
 
 
-def _as_array(labels: Any) -> np.ndarray:
+def as_array(labels: Any) -> np.ndarray:
+    """Return a list of labels as an array that keeps each as it is; other labels as NumPy does."""
     if not isinstance(labels, (list, tuple)) or _are_alike(labels):
         return np.asarray(labels)
     found = np.empty(len(labels), object)

@@ -214,9 +214,9 @@ def built(value: Any) -> Built | None:
     return Built(count, key is not None)
 
 
-def to_write(value: Any) -> Any:
-    """Return a value such that its rows can be written, which takes how long each of them is."""
-    found = unwrapped(value)
+def to_write(node: Node, value: Any) -> Any:
+    """Return a value as it is written to a node: with the codes and lengths of its rows known."""
+    found = tables.as_codes(node, unwrapped(value))
     if isinstance(found, dict):
         return {name: _with_lengths(part) for name, part in found.items()}
     return _with_lengths(found)
@@ -232,7 +232,8 @@ def as_written(part: BaseView, key: Any, value: Any) -> tuple[Node, Any, Built |
     A key with an ellipsis chooses an array, as in NumPy: an object there is the element of an array
     without axes, where one without is that array itself.
     """
-    node, given = node_of(part), to_write(value)
+    node = node_of(part)
+    given = to_write(node, value)
     keys = key if type(key) is tuple else (key,)
     if node.dtype == object and not node.shape and any(one is Ellipsis for one in keys):
         is_element = isinstance(given, np.ndarray) and not given.ndim
@@ -254,7 +255,8 @@ def write_all(view: BaseView, value: Any) -> None:
     """Write a value to all of a view."""
     node, rows, _, _, _ = view._state
     if rows is None or not _are_rows_written(node, rows, value):
-        write(node_of(view), to_write(value), built(value))
+        node = node_of(view)
+        write(node, to_write(node, value), built(value))
 
 
 def write_part(part: BaseView, key: Any, value: Any) -> None:

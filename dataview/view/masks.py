@@ -21,6 +21,7 @@ from dataview.index import axes_of
 from dataview.index.sizes import sizes
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed
+from dataview.plan.gaps import holds_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
@@ -28,6 +29,7 @@ from dataview.plan.operations import NumpyFunction, copied
 from dataview.plan.places import into_places, place_of
 from dataview.plan.values import cast
 from dataview.plan.walk import below
+from dataview.tables import as_codes
 from dataview.view.face import (
     BaseView,
     argument,
@@ -36,6 +38,7 @@ from dataview.view.face import (
     node_from,
     node_of,
     unwrapped,
+    viewed,
 )
 from dataview.write import apply_where, check_writable, write
 
@@ -88,6 +91,25 @@ def check_values(values: Iterable[Any], name: str) -> None:
         )
 
 
+def with_codes(
+    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a function of `ROWS` with the codes of labels that are its values."""
+    target = node_of(args[0])
+    if not holds_codes(target):
+        return args, options
+    place, name = _VALUES[function]
+    if name in options:
+        return args, {**options, name: _in_codes(target, options[name])}
+    rest = args[place:]
+    return (*args[:place], *(_in_codes(target, value) for value in rest[:1]), *rest[1:]), options
+
+
+def _in_codes(target: Node, value: Any) -> Any:
+    found = as_codes(target, unwrapped(value))
+    return viewed(found) if isinstance(found, Node) else found
+
+
 def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:
     """Write one value where a mask, which may have fewer axes, is true; or return False.
 
@@ -97,7 +119,7 @@ def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.nd
         return False
     if mask.dtype != bool or mask.shape is None or not is_broadcast_to(mask.shape, node.shape):
         return False
-    given = _single(value)
+    given = _single(as_codes(node, unwrapped(value)))
     if given is None or not _has_places_of_its_own(node):
         return False
     check_writable(node)
@@ -302,6 +324,16 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> bo
     write(part, found)
     return True
 
+
+_VALUES: Mapping[Any, tuple[int, str]] = {
+    np.copyto: (1, "src"),
+    np.fill_diagonal: (1, "val"),
+    np.place: (2, "vals"),
+    np.put: (2, "v"),
+    np.put_along_axis: (2, "values"),
+    np.putmask: (2, "values"),
+}
+"""Where a function takes the values that it writes, and under which name."""
 
 ROWS: Mapping[Any, Callable[..., bool]] = {
     np.copyto: _copyto,

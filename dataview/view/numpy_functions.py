@@ -145,6 +145,7 @@ def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[
     """Write what NumPy's function changes; what its row leaves, NumPy changes in a copy."""
     node, row = node_of(args[0]), masks.ROWS[function]
     check_writable(node)
+    args, options = masks.with_codes(function, args, options)
     if function is not np.copyto:  # which takes gaps for gaps
         masks.check_values((*args[1:], *options.values()), function.__name__)
     if _accepts(row, args, options) and row(*args, **options):

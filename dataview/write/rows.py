@@ -16,6 +16,7 @@ from dataview.compute import changing, memory_of
 from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
+from dataview.plan.gaps import is_numbered_alike
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
@@ -63,6 +64,8 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
         memory = _memory_to_write(target)
         given = memory_of(source) if _is_of_memory(source) and not source.has_gaps else None
         if memory is None or given is None or given.dtype != memory.dtype:
+            return False
+        if not is_numbered_alike(target, source):
             return False
         there = memory[key, ...]
         rows = given if value_key is None else given[value_key, ...]

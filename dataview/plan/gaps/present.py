@@ -96,6 +96,14 @@ def holds_codes(operand: Argument) -> bool:
     return hasattr(labels, "__array__")  # a view of labels, which a photograph keeps
 
 
+def is_numbered_alike(one: Node, other: Node) -> bool:
+    """Whether codes of two nodes are known at once to stand for the same; plain numbers do, too."""
+    ours, theirs = one.meta.get(LABELS), other.meta.get(LABELS)
+    if ours is theirs or ours is None or theirs is None:
+        return True
+    return type(ours) is list and type(theirs) is list and bool(ours == theirs)
+
+
 def both(one: Node | None, other: Node | None) -> Node | None:
     """Return where two masks are true, of which None is true everywhere."""
     if one is None or other is None:

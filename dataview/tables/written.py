@@ -1,0 +1,200 @@
+"""What is written to codes: labels, and codes of other labels, become the codes that stand there.
+
+A number is a code; where it comes from no labels, nobody can tell of which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dataview.compute import evaluate
+from dataview.errors import shortened
+from dataview.plan.build import field, keyed, with_fields
+from dataview.plan.fields import Attached, Fields
+from dataview.plan.gaps import holds_codes, is_numbered_alike, present_in, with_mask
+from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
+from dataview.plan.node import DType, Node, Part
+from dataview.sources import Memo
+from dataview.tables.coding import MISSING, coder, labelled, name_of, told, without_gaps
+from dataview.tables.comparing import KINDS, no_label
+from dataview.tables.labels import Labels, as_array, checked_codes, labels_of, rows_of
+
+
+def as_codes(target: Node, value: Any) -> Any:
+    """Return a value such that it has the codes of what it is written to; raise if it cannot.
+
+    Codes that know other labels are translated, label by label, and labels become their codes.
+    """
+    if isinstance(target, Record) or (isinstance(value, Mapping) and target.fields.named):
+        return _by_field(target, value)
+    if not holds_codes(target):
+        return value
+    if isinstance(value, Node):
+        return _of_node(target, value)
+    if isinstance(target, Sampled):  # whose samples are lists of several lengths
+        return value
+    is_one = not isinstance(value, (list, tuple, np.ndarray))
+    array = value if isinstance(value, np.ndarray) else as_array([value] if is_one else value)
+    if array.dtype.kind not in KINDS:
+        return value
+    codes = _Coding(target).land(array, None)
+    return codes[0] if is_one else codes
+
+
+def _of_node(target: Node, value: Node) -> Node:
+    if holds_codes(value):
+        return value if is_numbered_alike(target, value) else _renumbered(target, value)
+    is_of_labels = value.dtype is not None and value.dtype.kind in KINDS
+    if not is_of_labels or _is_sampled(target, value):
+        return value
+    return _stepwise(value, _Coding(target))
+
+
+def _by_field(target: Node, value: Any) -> Any:
+    """Return the value of a record, of whose fields some are codes."""
+    names = [name for name in target.fields if _has_codes(field(target, name))]
+    if not names:
+        return value
+    if isinstance(value, Record):
+        changes: dict[str, Any] = {}
+        for name in names:
+            part = value.fields.named.get(name)
+            if isinstance(part, Attached):
+                given = field(value, name)
+                found = as_codes(field(target, name), given)
+                changes |= {} if found is given else {name: part.of(found)}
+        fields = Fields({**value.fields.named, **changes}, value.fields.lost)
+        return with_fields(value, fields) if changes else value
+    if isinstance(value, tuple) and len(value) == len(target.fields):
+        value = dict(zip(target.fields, value, strict=True))
+    elif isinstance(value, (np.ndarray, np.void)) and value.dtype.names:
+        value = {name: value[name] for name in value.dtype.names}
+    if not isinstance(value, Mapping):
+        return value
+    parts = {name: value[name] for name in names if name in value}
+    return {**value, **{name: as_codes(field(target, name), own) for name, own in parts.items()}}
+
+
+def _is_sampled(*nodes: Node) -> bool:
+    """Whether some are samples, or of another shape that is not known."""
+    return any(isinstance(node, Sampled) or node.shape is None for node in nodes)
+
+
+def _has_codes(node: Node) -> bool:
+    return isinstance(node, Record) or holds_codes(node)
+
+
+# --- codes of other labels ----------------------------------------------------------------------
+
+
+def _renumbered(target: Node, value: Node) -> Node:
+    """Return codes that know other labels as codes of the target's; or raise."""
+    ours, theirs = labels_of(target), labels_of(value)
+    assert ours is not None
+    assert theirs is not None
+    if np.array_equal(ours.array(), theirs.array()):
+        return value
+    codes = coder(ours.array())(theirs.array())
+    unknown = [told(label) for label in theirs.array()[codes == MISSING]]
+    if unknown:
+        raise ValueError(
+            f"{name_of(target)} cannot hold the codes of {name_of(value)}: its labels are "
+            f"{_listed(ours)}, and of those of the value it lacks {shortened(', '.join(unknown))}; "
+            "value._codes(labels=d.x._labels()) has -1 for what it lacks, and d.x = value makes "
+            "the field show the value's codes with their labels"
+        )
+    if _is_sampled(target, value):
+        raise TypeError(
+            f"{name_of(target)} cannot hold the codes of {name_of(value)} as a whole, since rows "
+            f"of several lengths are not translated: its labels are {_listed(ours)}, those of the "
+            f"value {_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
+        )
+    return _stepwise(value, _Renumbering(target, codes))
+
+
+def _listed(labels: Labels) -> str:
+    return shortened(", ".join(map(repr, labels.list())))
+
+
+def _stepwise(value: Node, step: _Landing) -> Node:
+    """Return what a step makes of a value, row by row."""
+    shape = known_shape(value)
+    if not shape:
+        one: Node = keyed(_stepwise(keyed(value, None), step), 0)
+        return one
+    found: Node = Mapped(value, step, (), shape, step.dtype)
+    present = present_in(value)
+    return found if present is None else with_mask(found, present)
+
+
+class _Landing(Part):
+    """A step from what is written to codes of the dtype that is written to."""
+
+    __slots__ = ("dtype", "target")
+    parts = ()
+    title: ClassVar[str] = "codes of labels"
+    deterministic: ClassVar[bool] = True
+
+    def __init__(self, target: Node) -> None:
+        self.target = target
+        self.dtype: DType = known_dtype(target)
+
+    def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
+        """Return the codes of these rows."""
+        part = rows_of(node.node, numbers)
+        present = present_in(part)
+        return self.land(evaluate(part), None if present is None else evaluate(present))
+
+    def land(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        """Return the codes of values, of which some may not be present."""
+        codes = self.found(values, present)
+        if present is not None:
+            codes = np.where(present, codes, 0)  # which no one sees
+        if self.dtype.kind == "u" and codes.size and codes.min() == MISSING:
+            raise ValueError(
+                f"{name_of(self.target)} is {self.dtype}, so it has no code {MISSING} for a label "
+                "that is missing; d.x = d.x._astype(int) can hold it"
+            )
+        return codes.astype(self.dtype)
+
+    def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        """Return the codes of all values, -1 for what is missing."""
+        raise NotImplementedError
+
+
+class _Renumbering(_Landing):
+    """The step from codes of other labels; `codes` are the new ones of these, in their order."""
+
+    __slots__ = ("codes",)
+
+    def __init__(self, target: Node, codes: np.ndarray) -> None:
+        super().__init__(target)
+        self.codes = np.append(codes, MISSING)
+
+    def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        codes = checked_codes(without_gaps(values, present), len(self.codes) - 1)
+        found: np.ndarray = self.codes[codes]
+        return found
+
+
+class _Coding(_Landing):
+    """The step from labels."""
+
+    __slots__ = ("code", "labels")
+
+    def __init__(self, target: Node) -> None:
+        super().__init__(target)
+        labels = labels_of(target)
+        assert labels is not None
+        self.labels = labels
+        self.code = coder(labels.array())
+
+    def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        codes = self.code(values)
+        unknown = (codes == MISSING) & labelled(values, present)
+        if unknown.any():
+            raise no_label(self.target, values[unknown][0], self.labels.list())
+        return codes
