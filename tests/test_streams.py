@@ -543,3 +543,18 @@ def test_a_record_is_not_written_from_a_stream_and_the_remedy_is_told(probed):
         assert not d.rec.a().any()
     d.rec[:] = stream[:2]._freeze()
     assert [row._asdict() for row in d.rec] == samples
+
+
+@pytest.mark.parametrize("copy", [dv.View._freeze, dv.View._copy])
+def test_a_copy_of_a_probed_stream_has_all_samples_whether_they_are_alike_or_not(copy):
+    samples = [{"a": np.arange(3) + n, "l": np.arange(n)} for n in range(9)]
+    stream = dv.View(lambda: iter(samples))._probe()
+    alike, ragged, both = copy(stream.a), copy(stream.l), copy(stream)
+    for found in (alike, both.a):
+        assert_same(found(), np.stack([sample["a"] for sample in samples]))
+    for found in (ragged, both.l):
+        assert [row.tolist() for row in found()] == [sample["l"].tolist() for sample in samples]
+    assert_same(copy((stream.a + 1)[:4])(), np.stack([s["a"] + 1 for s in samples[:4]]))
+    assert_same(copy(stream.a + 1)(), np.stack([s["a"] + 1 for s in samples]))
+    with pytest.raises(dv.StreamError, match="needs an end, and this view never ends"):
+        copy(stream._repeat())

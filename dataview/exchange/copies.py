@@ -21,6 +21,7 @@ from dataview.samples import (
     RaggedSamples,
     Stream,
     Undeclared,
+    collected,
     described,
     read_once,
     stack_nodes,
@@ -107,7 +108,7 @@ def _copies_of(parts: Iterable[Node], writable: bool) -> dict[int, Node]:
 
 
 def _frozen(node: Node, writable: bool) -> Node:
-    node = telling(rebuilt([with_lengths(node)], _with_gaps, Node.attached)[0])
+    node = telling(rebuilt([_all_of(node)], _with_gaps, Node.attached)[0])
     order = below([node], Node.attached)
     copies = _copies_of([part for part in order if not isinstance(part, Record)], writable)
 
@@ -134,6 +135,16 @@ def _frozen(node: Node, writable: bool) -> Node:
     if present is None:
         return found
     return with_mask(found, stored(ArraySource(np.array(evaluate(present))), writable))
+
+
+def _all_of(node: Node) -> Node:
+    """Return samples of which only reading them all tells how many or how long they are, as rows.
+
+    Who asks for a copy asks for all of a stream, whether its samples are alike or not.
+    """
+    if isinstance(node, Stream) and node.sample is not None and not node.samples.finite:
+        return collected(node)
+    return with_lengths(node)
 
 
 def _with_gaps(part: Any, old: Any) -> Any:
