@@ -52,10 +52,10 @@ from dataview.plan.gaps.warning import is_untold, presence, warn_of_gaps
 __all__ = [
     "LABELS", "MASK", "MASK_OF", "MASK_OF_LISTS", "NOTES_OF_MASKS", "NO_LABEL", "PRESENT",
     "at_each_level", "both", "compared", "compared_in", "computed", "free_name", "holds_codes",
-    "is_mask_of", "is_numbered_alike", "is_of_lists", "is_of_rows", "is_untold", "knowing", "knowing_masks",
-    "known_by_value", "known_in", "lacking", "lacking_at", "least_present", "masked_alike",
-    "masks_among", "masks_in", "may_lack", "noted", "own_columns", "part_at", "presence",
-    "present_in", "present_or_all", "put_mask", "renamed", "replacing", "tell_masks", "telling",
-    "tells", "tells_present", "told", "warn_of_gaps", "with_gaps_of", "with_mask", "with_masks",
-    "without",
+    "is_mask_of", "is_numbered_alike", "is_of_lists", "is_of_rows", "is_untold", "knowing",
+    "knowing_masks", "known_by_value", "known_in", "lacking", "lacking_at", "least_present",
+    "masked_alike", "masks_among", "masks_in", "may_lack", "noted", "own_columns", "part_at",
+    "presence", "present_in", "present_or_all", "put_mask", "renamed", "replacing", "tell_masks",
+    "telling", "tells", "tells_present", "told", "warn_of_gaps", "with_gaps_of", "with_mask",
+    "with_masks", "without",
 ]  # fmt: skip
