@@ -13,6 +13,7 @@ import dataview as dv
 from children import printed, python
 from dataview.index.sizes import sizes
 from dataview.sources import kept_files, lost_pages
+from dataview.sources.file_pieces import Block
 from dataview.view.face import node_of
 from leftovers import nothing_left, open_files
 
@@ -23,6 +24,7 @@ ROWS = {
     "the last row": -1,
     "a run": slice(5, 90),
     "a step": slice(2900, 3, -7),
+    "a step forward": slice(3, 2900, 5),
     "few": ORDER[:5],
     "a row by number": ORDER[:1],
     "a batch": ORDER[:256],
@@ -128,8 +130,7 @@ def test_columns_of_rows_are_those_of_numpy_and_open_nothing(tmp_path, order, mo
     pairs = [(records, raw), (records["b"], raw["b"]), (doubles, raw["b"][..., 1])]
     for view, _ in pairs:
         read_often(view, ORDER[:400])
-    if order == "C":  # in the other order a column is far from the next, and read by its runs
-        monkeypatch.setattr("io.FileIO", None)
+    monkeypatch.setattr("io.FileIO", None)
     for view, array in pairs:
         for key in KEYS:
             found, wanted = view[key](), array[key]
@@ -192,12 +193,12 @@ def test_what_is_not_there_can_be_taken_without_harm(path, x):
     """As it is where another program truncates the file after it was looked at."""
     held = kept_of(read_often(dv.open(path))).held
     os.truncate(path, 5000)
-    here, rows = (128, (10,), x.dtype), np.arange(20)
-    assert (held.rows(*here, rows[::-1]) == x[:20][::-1]).all()
-    assert held.rows(*here, rows + 2000) is None and held.pages is None
-    assert (held.rows(*here, range(20)) == x[:20]).all()
+    block, rows = Block(128, x.shape, x.dtype), np.arange(20)
+    assert (held.rows(block, rows[::-1]) == x[:20][::-1]).all()
+    assert held.rows(block, rows + 2000) is None and held.pages is None
+    assert (held.rows(block, range(20)) == x[:20]).all()
     for lost in (rows + 2000, rows[:3] + 2000, range(2000, 2020), 2999):
-        assert held.rows(*here, lost) is None
+        assert held.rows(block, lost) is None
     assert not held.read(np.empty((20, 10), "f4"), 100_000)
 
 
@@ -205,16 +206,17 @@ LOST = """
 import faulthandler, multiprocessing, os, sys, threading
 import numpy as np
 import dataview as dv
+from dataview.sources.file_pieces import Block
 from dataview.view.face import node_of
 
-here = 128, (10,), np.dtype("f4")
+block = Block(128, (3000, 10), np.dtype("f4"))
 
 def lost(held, count=1):
-    assert (held.rows(*here, np.arange(20)[::-1]) == 1).all()
+    assert (held.rows(block, np.arange(20)[::-1]) == 1).all()
     os.truncate(path, 5000)
     found = []
     def take():
-        found.append(held.rows(*here, np.arange(20) + 2000))
+        found.append(held.rows(block, np.arange(20) + 2000))
     threads = [threading.Thread(target=take) for _ in range(count - 1)]
     for thread in threads:
         thread.start()
@@ -272,6 +274,7 @@ def test_what_others_have_mapped_is_left_to_them(tmp_path, how):
 def test_rows_that_cannot_be_taken_are_read_by_position(path, x, monkeypatch):
     view = read_often(dv.open(path))
     monkeypatch.setattr(lost_pages.Map, "rows", lambda *_: None)
+    monkeypatch.setattr(lost_pages.Map, "part", lambda *_: None)
     monkeypatch.setattr(kept_files.OpenFile, "read", lambda *_: False)
     for rows in ROWS.values():
         assert np.array_equal(view[rows](), x[rows])
@@ -361,7 +364,7 @@ def test_short_rows_of_a_large_file_are_read_one_by_one(tmp_path):
         for some in (rows[:20], [*rows[:18], rows[0], rows[0]], rows):
             assert (view[some]() == x[some]).all()
         held = kept_of(view).held
-        here, few = (128, (1000,), x.dtype), 3 * np.arange(17)
-        assert (held.rows(*here, few[::-1]) == x[:51:3][::-1]).all()
-        assert held.rows(*here, few + 25) is None
-        assert held.rows(*here, np.arange(64)[::-1]) is None
+        block, few = Block(128, x.shape, x.dtype), 3 * np.arange(17)
+        assert (held.rows(block, few[::-1]) == x[:51:3][::-1]).all()
+        assert held.rows(block, few + 25) is None
+        assert held.rows(block, np.arange(64)[::-1]) is None

@@ -10,6 +10,8 @@ open, and the maps have a limit; both end with the views of a file, or when thes
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import os
 import sys
 import threading
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataview.index import Rows
+from dataview.index import Index, Rows
 from dataview.index.sizes import sizes
-from dataview.sources import lost_pages
-from dataview.sources.file_pieces import GAP
+from dataview.sources import file_rows, lost_pages
+from dataview.sources.file_pieces import GAP, Block
 
 if sys.platform == "linux":
     import resource
@@ -82,34 +84,41 @@ class OpenFile:
             return os.preadv(self.handle, (raw,), place) == found.nbytes
         return False
 
-    def fill(self, start: int, found: np.ndarray, rows: Rows) -> bool:
-        """Fill an array with rows of one that begins there, if this takes few calls.
-
-        Return False if they are not there, or have to be read in another way.
-        """
+    def _fill(self, start: int, found: np.ndarray, rows: Rows) -> bool:
+        """Fill an array with rows of one that begins there, or return False as `rows` does."""
         if isinstance(rows, int):
             return self.read(found, start + rows * found.nbytes)
         width = found.nbytes // len(rows)
-        if isinstance(rows, range) and rows.step == 1:
+        if isinstance(rows, range):
             return self.read(found, start + rows.start * width)
-        return self._read_apart(found, np.asarray(rows, np.intp) * width + start)
+        return self._read_apart(found, rows.astype(np.intp) * width + start)
 
-    def rows(
-        self, start: int, row: tuple[int, ...], dtype: np.dtype[Any], rows: Rows
-    ) -> np.ndarray | None:
-        """Return rows of an array that begins there, if this takes few calls, as a new array.
+    def rows(self, block: Block, rows: Rows) -> np.ndarray | None:
+        """Return rows of an array in the file, if this takes few calls, as a new array.
 
         Return None if they are not there, or have to be read in another way.
         """
+        if isinstance(rows, range) and rows.step != 1:
+            rows = np.arange(rows.start, rows.stop, rows.step)
         pages = self.pages
         if pages is not None and isinstance(rows, np.ndarray):
-            found = pages.rows(start, row, dtype, rows)
+            found = pages.rows(block, rows)
             if found is not None:
                 return found
             self.pages = None
         lead = () if isinstance(rows, int) else (len(rows),)
-        found = np.empty((*lead, *row), dtype)
-        return found if self.fill(start, found, rows) else None
+        found = np.empty((*lead, *block.shape[1:]), block.dtype)
+        return found if self._fill(block.place, found, rows) else None
+
+    def part(self, block: Block, index: Index) -> np.ndarray | None:
+        """Return what an index selects of an array in the file as a new array, as `rows` does."""
+        pages = self.pages
+        if pages is not None and math.prod(index.shape) * block.dtype.itemsize <= sizes.file_bytes:
+            found = pages.part(block, index)
+            if found is not None:
+                return found
+            self.pages = None if pages.is_lost else pages
+        return file_rows.read_whole(functools.partial(self.rows, block), block, index)
 
     def _read_apart(self, found: np.ndarray, places: np.ndarray) -> bool:
         """Read few rows one by one, and short ones of which few lie near each other in their order.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import mmap
 import os
 import platform
@@ -22,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from dataview.index import Index, gather
 from dataview.sources.file_access import POPULATE_READ
+from dataview.sources.file_pieces import Block
 
 AT_ONCE = 1 << 24
 """So many bytes are loaded at once; Ctrl-C and other threads come between."""
@@ -52,30 +53,44 @@ class Map:
         self.bytes = np.frombuffer(pages, np.uint8)
         self.address: int = self.bytes.__array_interface__["data"][0]
         self.is_lost = False
-        self.known: tuple[Any, ...] = (None,) * 4
+        self.known: tuple[Block, np.ndarray] | None = None
         _maps.add(self)
 
-    def rows(
-        self, start: int, row: tuple[int, ...], dtype: np.dtype[Any], rows: np.ndarray
-    ) -> np.ndarray | None:
-        """Return rows of an array that begins there as a new array, None if they are not there."""
+    def rows(self, block: Block, rows: np.ndarray) -> np.ndarray | None:
+        """Return rows of an array in the file as a new array, None if they are not there."""
+        found: np.ndarray = self._array(block).take(rows, 0, None, "clip")
+        if not _is_aligned(block):
+            found = found.view(block.dtype).reshape(len(rows), *block.shape[1:])
+        return None if self.is_lost else found
+
+    def part(self, block: Block, index: Index) -> np.ndarray | None:
+        """Return what an index selects of a block as a new array; None if it is not there.
+
+        Of an array at an odd place NumPy would first copy all, so nothing is read of it.
+        """
+        if not _is_aligned(block):
+            return None
+        found = gather.read(block.member_of(self._array(block)), index)
+        if index.is_box or not found.flags.forc:
+            found = np.array(found, order="K")
+        return None if self.is_lost else found
+
+    def _array(self, block: Block) -> np.ndarray:
+        """Return an array in the file, as bytes if it is at an odd place."""
         if not _is_handled:
             handle()
         known = self.known
-        if known[0] != start or known[1] != row or known[2] is not dtype:
-            known = self.known = start, row, dtype, self._array(start, row, dtype)
-        found: np.ndarray = known[3].take(rows, 0, None, "clip")
-        if start % dtype.alignment:
-            found = found.view(dtype).reshape(len(rows), *row)
-        return None if self.is_lost else found
+        if known is None or known[0] is not block:
+            is_aligned, bytes_ = _is_aligned(block), block.row_bytes
+            shape = block.shape if is_aligned else (block.shape[0], bytes_)
+            dtype = block.dtype if is_aligned else np.dtype(np.uint8)
+            known = self.known = block, np.ndarray(shape, dtype, self.bytes, block.place)
+        return known[1]
 
-    def _array(self, start: int, row: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return the array that begins there, as bytes where NumPy would copy all of it to take."""
-        width = dtype.itemsize * math.prod(row)
-        count = (len(self.bytes) - start) // width
-        if start % dtype.alignment:
-            return np.ndarray((count, width), np.uint8, self.bytes, start)
-        return np.ndarray((count, *row), dtype, self.bytes, start)
+
+def _is_aligned(block: Block) -> bool:
+    """Whether the elements of an array lie at places that NumPy reads as they are."""
+    return block.place % block.dtype.alignment == 0
 
 
 _maps: weakref.WeakSet[Map] = weakref.WeakSet()

@@ -6,7 +6,6 @@ Each read and write first checks that the file is still the one that was opened.
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import math
 import os
@@ -246,9 +245,7 @@ class NpySource(Source):
         if held is None:
             return None
         if run is None:
-            block = self.block
-            read_rows = functools.partial(held.rows, block.place, block.shape[1:], block.dtype)
-            return file_rows.read_whole(read_rows, block, inside)
+            return held.part(self.block, inside)
         found = np.empty(inside.shape, self.dtype)
         return found if held.read(found, run) else None
 
@@ -260,7 +257,7 @@ class NpySource(Source):
         held = self.file.held()
         if held is None:
             return None
-        return held.rows(self.header.offset, self.shape[1:], self.dtype, rows)
+        return held.rows(self.block, rows)
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file; no other byte of it is written."""
