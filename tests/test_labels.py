@@ -1302,6 +1302,16 @@ def test_times_of_other_zones_are_not_joined_in_silence(listed):
         dv.concat(utc.at, utc.at, paris.at)
     both = dv.View(at=dv.concat(utc.at, paris.at._with_meta(timezone="UTC")))
     assert pa.table(both).equals(pa.concat_tables([of("UTC"), of("UTC")]).combine_chunks())
+    naive = dv.View(of(None))
+    for views in ((utc, naive), (naive, naive, utc)):
+        with pytest.raises(ValueError, match=r"zone UTC.*without a zone.*\(timezone='UTC'\)"):
+            dv.concat(*views)
+        with pytest.raises(ValueError, match=r"without a zone"):
+            np.concatenate([view.at for view in views])
+    both = dv.View(at=dv.concat(utc.at, naive.at._with_meta(timezone="UTC")))
+    assert pa.table(both).equals(pa.concat_tables([of("UTC"), of("UTC")]).combine_chunks())
+    both = pa.table(dv.concat(naive, naive))
+    assert both.equals(pa.concat_tables([of(None), of(None)]).combine_chunks())
 
 
 def test_lists_of_codes_of_other_labels_are_not_joined_in_silence():

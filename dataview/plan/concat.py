@@ -135,13 +135,17 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = s
 
 
 class _Meaning(NamedTuple):
-    """Metadata without which values stand for something else: of which dtypes, and of what type."""
+    """Metadata without which values stand for something else: of which dtypes, and of what type.
+
+    Views that lack them are joined to others only if there is no `lacks`, which says what is wrong.
+    """
 
     name: str
     kinds: str
     type: type
     differ: str
     remedy: str
+    lacks: str = ""
 
 
 _MEANINGS = (
@@ -159,6 +163,8 @@ _MEANINGS = (
         "have times of the zones {} and {}, of which the joined times could have one only",
         "the times are in UTC and the metadata say in which zone they are shown, so join "
         "view._with_meta(timezone=...) with that of one view",
+        "have times of the zone {}, which are in UTC, and times without a zone, so that nothing "
+        "would say which are which; if those are in UTC, too, join view._with_meta(timezone={!r})",
     ),
 )
 
@@ -170,12 +176,20 @@ def _check_meanings(nodes: Sequence[Node]) -> None:
         kinds = ["" if node.dtype is None else node.dtype.kind for node in nodes]
         if not all(kind and kind in meaning.kinds for kind in kinds):
             continue
-        if not all(isinstance(one, meaning.type) for one in found):
-            continue
-        for number, other in enumerate(found):
-            if other != found[0]:
-                told = meaning.differ.format(*(shortened(str(one)) for one in (found[0], other)))
-                raise ValueError(f"views 0 and {number} {told}; {meaning.remedy}")
+        are_known = [isinstance(one, meaning.type) for one in found]
+        if all(are_known):
+            _check_same(meaning, found)
+        elif meaning.lacks and any(are_known):
+            known, lacking = are_known.index(True), are_known.index(False)
+            told = meaning.lacks.format(*[shortened(str(found[known]))] * 2)
+            raise ValueError(f"views {known} and {lacking} {told}")
+
+
+def _check_same(meaning: _Meaning, found: Sequence[Any]) -> None:
+    for number, other in enumerate(found):
+        if other != found[0]:
+            told = meaning.differ.format(*(shortened(str(one)) for one in (found[0], other)))
+            raise ValueError(f"views 0 and {number} {told}; {meaning.remedy}")
 
 
 def _are_alike(value: Any, other: Any) -> bool:
