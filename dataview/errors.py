@@ -319,6 +319,20 @@ def error_at(error: Exception, where: str) -> Exception:
     return RuntimeError(f"{where}: {type(error).__name__}: {error}")
 
 
+def of_newer(version: Any, own: int) -> str:
+    """Say that a newer dataview has written something, by the version that it has; "" if not.
+
+    >>> of_newer(3, 2)[:56], of_newer(2, 2), of_newer("x", 2)
+    ('was written by a newer dataview: it is of version 3, and', '', '')
+    """
+    if type(version) is not int or version <= own:
+        return ""
+    return (
+        f"was written by a newer dataview: it is of version {shortened(str(version))}, and this "
+        f"dataview reads versions up to {own}; install a newer dataview to read it"
+    )
+
+
 def import_library(library: str, package: str) -> Any:
     """Import a library that only some functions need, or raise saying how to install it.
 

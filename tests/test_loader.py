@@ -603,7 +603,7 @@ def test_a_state_of_something_else_is_refused(other, text):
     state = dataset(N)._loader(4).state_dict()
     with pytest.raises(ValueError, match=text):
         other().load_state_dict(state)
-    with pytest.raises(ValueError, match="version 99"):
+    with pytest.raises(ValueError, match="newer dataview: it is of version 99"):
         dataset(N)._loader(4).load_state_dict(state | {"version": 99})
     with pytest.raises(ValueError, match="position 1000 of 23"):
         dataset(N)._loader(4).load_state_dict(state | {"position": 1000})

@@ -695,6 +695,18 @@ def test_a_manifest(photos, headers):
     assert len(headers) == 18
 
 
+def test_a_manifest_of_a_newer_version_says_so(photos):
+    folder, _ = photos
+    dv.open(folder, manifest=True)
+    found = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**found, "version": found["version"] + 1}))
+    told = "manifest was written by a newer dataview.*install a newer.*looked through.*=True makes"
+    with pytest.warns(RuntimeWarning, match=told):
+        assert len(dv.open(folder)) == 6
+    assert len(dv.open(folder, manifest=True)) == 6
+    assert len(dv.open(folder)) == 6
+
+
 @pytest.mark.parametrize("change", ["add", "remove", "folder", "broken", "deeper"])
 def test_a_manifest_that_does_not_fit(photos, change):
     folder, _ = photos

@@ -1224,6 +1224,19 @@ def test_a_broken_manifest_says_so(tmp_path, text):
         dv.open(folder)
 
 
+def test_a_manifest_of_a_newer_version_says_so(tmp_path):
+    folder = put_csv(tmp_path / "c")
+    dv.open(folder, layout="parts", manifest=True)
+    place = folder / ".dataview-parts.json"
+    told = json.loads(place.read_text())
+    told |= {"version": told["version"] + 1, "parts": "of another kind"}
+    place.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=r"newer dataview.*install a newer.*or manifest=True"):
+        dv.open(folder)
+    assert dv.open(folder, layout="parts", manifest=False)._length() is None
+    assert len(dv.open(folder, layout="parts", manifest=True)) == len(dv.open(folder)) == 78
+
+
 @pytest.mark.parametrize("put", [put_npy, put_csv, put_lines, by_saving(".npz"), by_saving(".h5")])
 def test_a_manifest_of_any_format(put, tmp_path):
     folder = put(tmp_path / "x")

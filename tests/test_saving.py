@@ -898,6 +898,14 @@ def test_a_description_that_lies_is_told_with_the_file(saved, lie):
         dv.open(path)
 
 
+def test_what_a_newer_version_has_saved_says_so(saved):
+    path = saved(tree())
+    edited(path, saved.format, LIES["newer"])
+    told = rf"{path.name}: the description of its fields was written by a newer dataview"
+    with pytest.raises(ValueError, match=f"{told}.*version 2.*up to 1; install a newer dataview"):
+        dv.open(path)
+
+
 @examples(60)
 @given(data=st.data())
 def test_broken_descriptions_raise_clean_errors(data, tmp_path_factory):

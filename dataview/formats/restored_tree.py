@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
-from dataview.errors import shortened
+from dataview.errors import of_newer, shortened
 from dataview.formats.field_tree import VERSION, part_of
 from dataview.formats.meta_text import of_text
 from dataview.index.flat import Layout, layout_of
@@ -44,6 +44,10 @@ MOST_ROWS = 1 << 31
 """Ragged rows of a file that says it has more are taken for a broken one: lengths are in memory."""
 
 
+class _Newer(ValueError):
+    """A description by a newer dataview, which is not broken."""
+
+
 def restored(parts: Mapping[str, Node | str], text: str | bytes, where: str) -> Node:
     """Return the view that was saved: its arrays by their places, and the text that came with them.
 
@@ -54,13 +58,16 @@ def restored(parts: Mapping[str, Node | str], text: str | bytes, where: str) -> 
         _check(len(text) <= LONGEST_TEXT, f"it is longer than {LONGEST_TEXT} bytes")
         found = of_text(text)
         version = found["version"]
+        if told := of_newer(version, VERSION):
+            raise _Newer(f"{where}: the description of its fields {told}")
         if version != VERSION:
             raise ValueError(
-                f"it has version {shortened(repr(version))}, and this dataview reads {VERSION}; "
-                "a newer dataview may read it"
+                f"it has version {shortened(repr(version))}, and this dataview reads {VERSION}"
             )
         builder = _Builder(parts)
         node = builder.tree(found["tree"])
+    except _Newer:
+        raise
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{where}: the description of its fields does not fit its arrays, or is broken: "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dataview.errors import of_newer
 from dataview.loader.dealing import NOTHING, Cursor, Task
 from dataview.samplers import checked_number
 
@@ -73,6 +74,8 @@ def restored(
     version = saved.get("version")
     if version is None:
         raise ValueError(_no_state(saved))
+    if told := of_newer(version, VERSION):
+        raise ValueError(f"the state {told}")
     if version != VERSION:
         raise ValueError(f"the state has version {version!r}; this loader reads {VERSION}")
     lacking = [name for name in State().saved({}) if name not in saved]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.errors import of_newer
 from dataview.formats.media.decoders import Header, suffixes_of
 from dataview.formats.media.folders import Files, Found
 from dataview.plan.node import DType
@@ -100,22 +101,35 @@ def _text_of(manifest: Manifest, folders: Sequence[tuple[str, int]]) -> str:
     )
 
 
-def is_there(root: str) -> bool:
-    """Whether a folder has a manifest, which need not fit."""
-    return os.path.isfile(os.path.join(root, NAME))
+def why_unfit(root: str) -> str:
+    """Say what is the matter with the manifest of a folder that does not fit; "" of none."""
+    raw = _raw(root)
+    if raw is None:
+        return ""
+    try:
+        version = json.loads(raw)["version"]
+    except (LookupError, RecursionError, TypeError, ValueError):
+        version = None
+    return of_newer(version, VERSION) or "is out of date"
 
 
 def read(root: str) -> Manifest | None:
     """Return the manifest of a folder, None if there is none that fits."""
+    raw = _raw(root)
+    try:
+        return None if raw is None else _checked(root, json.loads(raw))
+    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _raw(root: str) -> bytes | None:
+    """Return the bytes of the manifest of a folder, None if there is none; of a long one, none."""
     place = os.path.join(root, NAME)
     if not os.path.isfile(place):
         return None
     with open_regular(place) as file:
-        raw = file.read(LONGEST + 1)
-    try:
-        return _checked(root, json.loads(raw)) if len(raw) <= LONGEST else None
-    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        return None
+        raw: bytes = file.read(LONGEST + 1)
+    return raw if len(raw) <= LONGEST else b""
 
 
 def _checked(root: str, found: Any) -> Manifest:

@@ -180,9 +180,9 @@ def _known(
         own = {name: options[name] for name in HEADER_OPTIONS if options[name]}
         if kind in (None, noted.kind) and noted.options == own:
             return noted
-    elif noted is None and manifest is None and manifests.is_there(path):
+    elif noted is None and manifest is None and (told := manifests.why_unfit(path)):
         warn(
-            f"{path}: its manifest is out of date, and the folder was looked through; "
+            f"{path}: its manifest {told}, and the folder was looked through; "
             "manifest=True makes a new one, manifest=False passes over it"
         )
     if manifest:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview import cache
+from dataview.errors import of_newer
 from dataview.formats.parts.listing import File
 from dataview.formats.tables import Kind, Name
 from dataview.sources import Place, from_here, is_url, key_of, new_file, open_regular
@@ -33,7 +34,7 @@ Schema = Mapping[Name, Kind]
 
 
 class BrokenManifest(ValueError):
-    """A file that is called as a manifest of parts, and is none."""
+    """A file that is called as a manifest of parts, and is none that this dataview reads."""
 
 
 class Known(NamedTuple):
@@ -78,6 +79,11 @@ def read(place: str) -> Known:
     try:
         _check(len(raw) <= LONGEST)
         found = json.loads(raw)
+        if told := of_newer(found["version"], VERSION):
+            raise BrokenManifest(
+                f"{from_here(place)}, the manifest of the parts, {told}; or manifest=True makes a "
+                "new one, and manifest=False passes over it"
+            )
         _check(found["version"] == VERSION)
         schemas = [
             {tuple(name): _kind(*kind) for name, kind in schema} for schema in found["schemas"]
@@ -88,6 +94,8 @@ def read(place: str) -> Known:
         }
         labels = {tuple(name): [*own] for name, own in found.get("labels", ())}
         return Known(str(found["format"]), dict(found["options"]), parts, labels)
+    except BrokenManifest:
+        raise
     except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
         raise BrokenManifest(
             f"{from_here(place)} is no manifest of parts, or a broken one; manifest=True makes a "
