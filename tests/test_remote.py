@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import multiprocessing
 import socket
 import time
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dataview as dv
 from dataview.sources import read_ranges
 from dataview.sources.remote import web
 from leftovers import nothing_left
@@ -243,6 +245,24 @@ def test_a_file_that_is_replaced_between_two_requests(server):
         read_ranges(f"{server.url}/x.bin", [(0, 1), (4000, 1)], gap=0)
 
 
+@pytest.mark.parametrize("options", [{}, {"keep": False}])
+@pytest.mark.parametrize("url", ["foo://bucket/x.npy", "zip://x.npy::memoryy://x.zip"])
+def test_protocols_that_are_unknown_are_told_with_those_that_are_known(url, options):
+    protocol = "memoryy" if "::" in url else "foo"
+    with pytest.raises(ValueError, match=f"^{url}: fsspec knows no protocol '{protocol}'") as found:
+        dv.open(url, **options)
+    assert all(f" {name}," in str(found.value) for name in fsspec.available_protocols())
+    assert ("did you mean 'memory'?" in str(found.value)) == (protocol == "memoryy")
+
+
+def test_a_protocol_without_its_package_says_what_to_install(monkeypatch):
+    there = {"class": "no_such_package.System", "err": "install no_such_package"}
+    registry = importlib.import_module("fsspec.registry")  # which the mapping of this name hides
+    monkeypatch.setitem(registry.known_implementations, "rare", there)
+    with pytest.raises(ImportError, match=r"rare://x\.npy: .*'rare'.*install no_such_package"):
+        dv.open("rare://x.npy")
+
+
 def test_a_file_system_that_fails_is_asked_again(monkeypatch, forget):
     url = memory(DATA)
     system = type(fsspec.filesystem("memory"))
@@ -260,6 +280,7 @@ def test_a_file_system_that_fails_is_asked_again(monkeypatch, forget):
     with pytest.raises(PermissionError) as found:
         read_ranges(url, RANGES)
     assert found.value.__notes__ == ["while memory://remote/x.bin was read"]
+    assert (found.value.errno, found.value.filename) == (errno.EACCES, url)
 
 
 def test_read_after_a_fork(server, tmp_path):

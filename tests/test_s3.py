@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import multiprocessing
@@ -100,6 +101,17 @@ def test_what_passes_is_tried_again_and_what_is_missing_is_told(store):
             read_ranges(f"s3://{name}", [(0, 1)], storage_options=store.options)
     with pytest.raises(ValueError, match="has 480000 bytes"):
         read_ranges("s3://bucket/x.bin", [(479_999, 2)], storage_options=store.options)
+
+
+@pytest.mark.parametrize("options", [{}, {"keep": False}, {"layout": "parts"}])
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("s3://bucket/none.npy", "bucket/none"), ("s3://nobody/x.npy", "bucket does not exist")],
+)
+def test_what_is_missing_is_told_with_its_url_and_what_to_do(url, said, options, store):
+    with pytest.raises(FileNotFoundError, match=rf"bucket.*\(.*{said}.*check the URL") as found:
+        dv.open(url, storage_options=store.options, **options)
+    assert (found.value.errno, found.value.filename) == (errno.ENOENT, url)
 
 
 def test_a_server_that_is_gone(store):

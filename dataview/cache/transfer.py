@@ -14,11 +14,13 @@ from dataview.sources import (
     BrokenOff,
     is_web,
     may_pass,
+    naming,
     place_may_pass,
     pools_of,
     refused,
     repeated,
     shown,
+    system_at,
     told_pause,
     version_in,
 )
@@ -63,11 +65,8 @@ def fetch(request: Request, path: pathlib.Path) -> Stamp:
         file = Arriving(raw, request, task)
         if is_web(request.url):
             return _from_web(request, file)
-        try:
+        with naming(request.url, "fetched"):
             return _from_elsewhere(request, file)
-        except Exception as error:  # of a file system, which does not know the URL
-            error.add_note(f"while {shown(request.url)} was fetched")
-            raise
 
 
 @contextlib.contextmanager
@@ -256,12 +255,10 @@ def _stamp_of(headers: Mapping[str, str]) -> Stamp:
 
 
 def _from_elsewhere(request: Request, file: Arriving) -> Stamp:
-    core = import_library("fsspec", "dataview[remote]").core
     stamp: Stamp = {}
 
     def attempt() -> None:
-        options = {"skip_instance_cache": True, **(request.options or {})}
-        system, path = core.url_to_fs(request.url, **options)
+        system, path = system_at(request.url, request.options or {}, is_new=True)
         try:
             stamp.clear()
             stamp.update(_stamp_at(system, path, request.url))

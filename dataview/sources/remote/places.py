@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from dataview.errors import import_library
+from dataview.errors import hint, import_library, shortened
 from dataview.sources.remote.attempts import BrokenOff, repeated
 from dataview.sources.remote.runs import WHOLE, Run, beyond
 from dataview.sources.remote.urls import shown
@@ -88,24 +89,80 @@ def look_at_place(place: Place, count: int) -> tuple[bytes, int, str]:
 
 def attempted(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
     """Make an attempt with the file system of a place, and others while that may help."""
-    try:
+    with naming(place.url, "read"):
         return repeated(lambda: _with_system(place, attempt), place_may_pass, place.deadline)
-    except Exception as error:  # of a file system, which does not know the URL
-        error.add_note(f"while {shown(place.url)} was read")
-        raise
+
+
+ABSENT: Mapping[type[OSError], tuple[int, str]] = {
+    FileNotFoundError: (
+        errno.ENOENT,
+        "no file or folder is there, or the bucket that it would be in is lacking ({}); check the "
+        "URL, and that storage_options= lead to the right server",
+    ),
+    PermissionError: (
+        errno.EACCES,
+        "the server does not allow that ({}); storage_options= have the key or the account of who "
+        "may read there",
+    ),
+}
+"""What errors of file systems mean that name a part of the URL, or no place at all."""
+
+
+@contextlib.contextmanager
+def naming(url: str, what: str) -> Iterator[None]:
+    """Name the URL in the errors of a file system, which does not know it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"while {shown(url)} was {what}")
+        kind = next((kind for kind in ABSENT if isinstance(error, kind)), None)
+        if kind is None or getattr(error, "filename", None) is not None:
+            raise
+        number, told = ABSENT[kind]
+        named = kind(number, told.format(shortened(str(error))), shown(url))
+        named.__notes__ = error.__notes__
+        raise named from error
+
+
+def system_at(url: str, options: Mapping[str, Any], is_new: bool = False) -> tuple[Any, str]:
+    """Return the file system of fsspec in which a URL is, and the path there.
+
+    fsspec keeps what it has opened, for each process and thread, unless it `is_new`; an archive is
+    always new, which would stay open with that.
+    """
+    fsspec = import_library("fsspec", "dataview[remote]")
+    first, *others = url.split("::")
+    kinds = [_kind_of(part, url, fsspec) for part in (first, *others) if "://" in part]
+    is_archive = "://" in first and hasattr(kinds[0], "close")
+    new = {"skip_instance_cache": True} if is_new or is_archive else {}
+    found: tuple[Any, str] = fsspec.core.url_to_fs(url, **{**new, **options})
+    return found
+
+
+def _kind_of(part: str, url: str, fsspec: Any) -> Any:
+    """Return the class of the file system of a part of a URL, or raise if there is none."""
+    protocol = part.partition("://")[0]
+    known = sorted({*fsspec.registry, *fsspec.available_protocols()})
+    if protocol not in known:
+        raise ValueError(
+            f"{shown(url)}: fsspec knows no protocol {protocol!r}{hint(protocol, known)}; it knows "
+            f"{', '.join(known)}, and fsspec.register_implementation adds others"
+        )
+    try:
+        return fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        raise ImportError(
+            f"{shown(url)}: the protocol {protocol!r} needs a package of its own, which cannot be "
+            f"imported: {error}"
+        ) from error
 
 
 def _with_system(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
-    fsspec = import_library("fsspec", "dataview[remote]")
-    # fsspec keeps what it has opened, for each process and thread; an archive stays open with that.
-    kind = fsspec.get_filesystem_class(place.url.partition("::")[0].partition("://")[0])
-    is_archive = hasattr(kind, "close")
-    options = {"skip_instance_cache": True} if is_archive else {}
-    system, path = fsspec.core.url_to_fs(place.url, **options, **(place.options or {}))
+    system, path = system_at(place.url, place.options or {})
     try:
         return attempt(system, path)
     finally:
-        if is_archive:
+        if hasattr(system, "close"):  # an archive
             system.close()
 
 
