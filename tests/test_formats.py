@@ -1,5 +1,6 @@
 """Files and folders of every format: opened by their paths, read, changed, closed."""
 
+import errno
 import os
 import pickle
 import re
@@ -168,6 +169,47 @@ def test_access_is_checked_however_data_are_opened(tmp_path, way):
 
 
 # -------------------- changed in place --------------------
+
+
+def told_as_gone(path, read):
+    """Check that reading says that a file was there, with its number and its name."""
+    with pytest.raises(FileNotFoundError, match=r"there when .* opened.*renamed") as found:
+        read()
+    assert (found.value.errno, found.value.filename) == (errno.ENOENT, str(path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.npy", "a.npz", "a.parquet", "a.feather", "a.csv", "a.jsonl", "folder"],
+)
+def test_a_file_that_is_gone_since_it_was_opened_says_so(name, tmp_path):
+    x = np.arange(50_000)
+    whole = dv.View(x) if name == "a.npy" else dv.View(x=x, y=x[::-1].copy())
+    path = tmp_path / name
+    whole._save(path, "folder") if name == "folder" else whole._save(path)
+    gone = path / "x.npy" if name == "folder" else path
+    with dv.open(path) as d:
+        raw = pickle.dumps(d)
+        gone.rename(tmp_path / "moved")
+        column = d if name == "a.npy" else d.x
+        told_as_gone(gone, column[40_000:].__call__)
+        told_as_gone(gone, lambda: pickle.loads(raw)[40_000]())
+        (tmp_path / "moved").rename(gone)
+        np.testing.assert_array_equal(column(), x)
+
+
+@pytest.mark.parametrize("how", [{}, {"manifest": True}])
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
+def test_a_part_that_is_gone_since_the_folder_was_opened_says_so(how, suffix, tmp_path):
+    x = np.arange(30)
+    for number in range(3):
+        part = x[10 * number :][:10]
+        whole = dv.View(part) if suffix == ".npy" else dv.View(x=part)
+        whole._save(tmp_path / f"part-{number}{suffix}")
+    with dv.open(tmp_path, layout="parts", **how) as d:
+        gone = tmp_path / f"part-2{suffix}"
+        gone.unlink()
+        told_as_gone(gone, lambda: [row() for row in d])
 
 
 def test_a_file_is_changed_in_place(writable):

@@ -437,8 +437,9 @@ def test_a_file_that_is_gone(photos):
     folder, _ = photos
     d = dv.open(folder)
     (folder / "dog" / "0.png").unlink()
-    with pytest.raises(FileNotFoundError, match=r"sample 3: .*0\.png is gone"):
+    with pytest.raises(FileNotFoundError, match=r"sample 3: .*0\.png is gone") as found:
         d.image()
+    assert found.value.filename == str(folder / "dog" / "0.png")
 
 
 def test_a_file_that_was_changed(photos):

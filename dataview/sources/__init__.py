@@ -5,6 +5,7 @@ from dataview.sources.chunks import Grid, grid_of, scattered
 from dataview.sources.dask_arrays import DelayedSource
 from dataview.sources.file_access import (
     Abandoned,
+    again,
     from_here,
     in_order,
     keep_room,
@@ -132,6 +133,7 @@ __all__ = [
     "Source",
     "There",
     "WholeOnly",
+    "again",
     "are_together",
     "borrow",
     "by_path",

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -161,6 +161,22 @@ def open_handle(path: str, flags: int) -> int:
         raise ValueError(
             f"{path} is {found.get(kind, 'something else')}, and only regular files can be opened"
         )
+
+
+Found = TypeVar("Found")
+
+
+def again(look: Callable[[str], Found], path: str) -> Found:
+    """Return what a function finds at the path of a file that was there when data were opened."""
+    try:
+        return look(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "it was there when the data were opened, and was removed or renamed since; put it "
+            "back, or open the data again where they are now",
+            path,
+        ) from error
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from dataview.index import Constant, Index, Rows
 from dataview.index.sizes import sizes
 from dataview.sources import file_rows, scratch
-from dataview.sources.file_access import cut_short, map_window, read_at, write_at
+from dataview.sources.file_access import again, cut_short, map_window, read_at, write_at
 from dataview.sources.file_pieces import Block, run_of, steps_of
 from dataview.sources.kept_files import KeptFile, OpenFile
 from dataview.sources.new_files import temporary_file
@@ -101,7 +101,7 @@ class NpyFile:
     def check(self) -> None:
         """Raise if the file is neither the one that was opened nor has its header, or more rows."""
         self.opening.check()
-        now = os.stat(self.path)
+        now = again(os.stat, self.path)
         if self.state != (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
             self._check_header()
 
@@ -112,7 +112,7 @@ class NpyFile:
         """
         self.opening.check()
         if self.start is not None and self.state is not None:
-            seen = state_at(self.path)
+            seen = again(state_at, self.path)
             if seen[:3] == self.state[:3]:  # so this is a file, whose opening does not wait
                 file = io.FileIO(self.path, mode)
                 is_known = seen == self.state and seen.time >= 0

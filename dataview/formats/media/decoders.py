@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import inspect
 import os
@@ -248,7 +249,7 @@ def named(path: str, where: str, error: Exception) -> Exception:
     """Return the error for a file that cannot be decoded, which names it."""
     if isinstance(error, FileNotFoundError):
         told = f"{where} is gone since the files were listed, or was never there; open them again"
-        return FileNotFoundError(error.errno, told)
+        return FileNotFoundError(errno.ENOENT, told, str(path))
     if isinstance(error, (ImportError, MemoryError)):
         return error
     if isinstance(error, IsADirectoryError):

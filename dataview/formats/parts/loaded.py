@@ -26,7 +26,7 @@ from dataview.formats.parts.columns import (
 from dataview.formats.parts.counting import Counted, How, counted
 from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
 from dataview.plan.node import Node
-from dataview.sources import file_name, is_url, shown
+from dataview.sources import again, file_name, is_url, shown
 
 MOST_OPEN = 2
 """So many parts are open: the one that is read, and the one that is loaded ahead."""
@@ -72,7 +72,7 @@ class PartFile(Table):
     def _opened(self) -> Node:
         with self._lock:
             if self._node is None:
-                self._node = self.how.open(self.path)
+                self._node = again(lambda _: self.how.open(self.path), shown(self.path))
             return self._node
 
     def let_go(self) -> None:

@@ -18,7 +18,7 @@ from dataview.plan.build import select
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream, rows_in
-from dataview.sources import shown
+from dataview.sources import again, shown
 
 MOST_UNREAD = 16
 """So many parts stay open in the first pass, until a batch of their rows tells what is read."""
@@ -101,7 +101,9 @@ class PartSamples(ClosableSamples):
         self.how.opening.check()
         path = self.listing.path(number)
         first = self.first.pop() if self.first and not number else None
-        node, fact = opened_part(self.how, path) if first is None else (first, self.fact)
+        node, fact = first, self.fact
+        if node is None:
+            node, fact = again(lambda _: opened_part(self.how, path), shown(path))
         if node is None or not fact[0]:  # text without rows does not say what its columns are
             return None
         table = self.table(number, fact)

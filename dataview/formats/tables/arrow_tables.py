@@ -28,7 +28,7 @@ from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
 from dataview.plan.gaps import tells_present
 from dataview.plan.node import Node
-from dataview.sources import Opening
+from dataview.sources import Opening, again
 
 MOST_COLUMNS = 1 << 17
 """A file with more columns is taken for a broken one: each takes some memory and time."""
@@ -88,7 +88,7 @@ class ArrowTable(Table):
     def check(self) -> None:
         """Raise if the file was closed, or is another by now."""
         self.opening.check()
-        if self.seen != self.look():
+        if self.seen != again(lambda _: self.look(), self.path):
             raise ValueError(f"{self.path} has changed since it was opened; open it again")
 
     def column(self, name: Name, first: int, stop: int, names: Collection[Name] = ()) -> Column:
@@ -197,7 +197,7 @@ def _reopened(
     fills: Mapping[Name, Any],
 ) -> ArrowTable:
     """Open a file again where a view of it was unpickled."""
-    found = kind(path, opening)
+    found = again(lambda _: kind(path, opening), path)
     if found.signature() != signature:
         raise ValueError(
             f"{path} has changed since a view of it was pickled; open it again and make the view "

@@ -29,7 +29,7 @@ import numpy as np
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
 from dataview.index.progress import begin
-from dataview.sources import FileState, Opening, open_regular, temporary_file
+from dataview.sources import FileState, Opening, again, open_regular, temporary_file
 
 PACKERS = (
     (re.compile(rb"\x1f\x8b"), gzip.open),
@@ -99,7 +99,7 @@ class TextBytes:
         most_times: int = MOST_TIMES,
     ) -> None:
         self.path, self.opening, self.most_times = path, Opening(path, claim), most_times
-        with open_regular(path) as file:
+        with open_regular(path) if told is None else again(open_regular, path) as file:
             self.state = stamped(file.fileno())
             check_told(path, file, told)
             self.is_zip = self.unzips and path.lower().endswith(ZIPPED) and zipfile.is_zipfile(file)
@@ -136,7 +136,7 @@ class TextBytes:
     def check(self) -> None:
         """Raise if it was closed, or has changed."""
         self.opening.check()
-        if not self.is_copied and stamped(self.path) != self.state:
+        if not self.is_copied and again(stamped, self.path) != self.state:
             raise changed(self.path)
 
     def opened(self) -> Any:
@@ -144,7 +144,7 @@ class TextBytes:
         self.opening.check()
         if self.is_copied:
             return self._copied().opened()
-        file = open_regular(self.path)
+        file = again(open_regular, self.path)
         try:
             unchanged(self.path, self.state, file)
         except BaseException:
@@ -212,7 +212,7 @@ class TextBytes:
         """Return the copy, which is made when it is first needed."""
         with self._lock:
             if self._copy is None:
-                with open_regular(self.path) as file:
+                with again(open_regular, self.path) as file:
                     unchanged(self.path, self.state, file)
                     with self._named_in_errors(), self._stream(file) as stream:
                         self._copy = _Copy(self._blocks(stream), self.path)
