@@ -929,3 +929,30 @@ def test_a_tolerance_may_be_a_view():
     near = dv.View(np.array([0.5, 1.5]))._mean()
     assert np.allclose(dv.View(x), x + 0.9, atol=near) and not np.allclose(dv.View(x), x + 9)
     assert_same(np.isclose(dv.View(x), x * 1.5, near), np.isclose(x, x * 1.5, 1.0))
+
+
+@pytest.mark.parametrize(
+    "unit", ["Y", "M", "W", "7D", "D", "h", "m", "25s", "s", "ms", "us", "ns", "ps", "fs", "as", ""]
+)
+@pytest.mark.parametrize("kind", ["m8", "M8"])
+def test_texts_of_times_are_never_cut(kind, unit):
+    if kind == "M8" and not unit:
+        return  # NumPy has no datetimes of no unit
+    numbers = np.array([0, -1, 10**9, 2**62 // 25, -(2**62) // 25])
+    if kind == "m8":
+        numbers = np.append(numbers, [2**63 - 1, -(2**63) + 1, -(2**63)])
+    times = numbers.view(f"{kind}[{unit}]" if unit else kind)
+    there = dv.View(np.ones(len(times), bool))._with_meta(mask_of="x")
+    for wanted in ("U", "U60", "S", str):
+        texts = [str(time) for time in times]
+        if wanted == "S":
+            texts = [text.encode() for text in texts]
+        for x in (
+            dv.View(times),
+            dv.View(x=times, x_mask=there).x,
+            dv.View(times.byteswap().view(times.dtype.newbyteorder())),
+        ):
+            assert x._astype(wanted)().tolist() == texts
+            assert x._astype(wanted)[::-1][1:3]().tolist() == texts[::-1][1:3]
+    if kind == "m8":  # datetimes are refused there
+        assert dv.View(times)._astype("U5")().tolist() == times.astype("U5").tolist()

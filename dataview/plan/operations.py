@@ -103,7 +103,7 @@ class Masked:
 
 def copied(values: Any, out: np.ndarray, where: Any) -> None:
     """Copy values into `out` where a mask is true, converted as `astype` does it."""
-    np.copyto(out, values, casting="unsafe", where=where)
+    np.copyto(out, _as_texts(np.asarray(values), out.dtype), casting="unsafe", where=where)
 
 
 def sqrt(values: Any, out: np.ndarray, where: Any) -> None:
@@ -134,8 +134,23 @@ def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
     part_is_lost = values.dtype.kind == "c" and np.dtype(dtype).kind in "iuf"
     if part_is_lost and not values.size and casting == "unsafe":
         values = values.real  # of no number, so that NumPy has nothing to warn of
-    found: np.ndarray = values.astype(dtype, casting=casting)
+    found: np.ndarray = _as_texts(values, dtype).astype(dtype, casting=casting)
     return found
+
+
+def _as_texts(values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return durations that become texts as texts of any length: NumPy makes them of 21 letters.
+
+    >>> _as_texts(np.array([1000000000, "NaT"], "m8[ns]"), "U")
+    array(['1000000000 nanoseconds', 'NaT'], dtype='<U32')
+    """
+    if values.dtype.kind != "m" or np.dtype(dtype).kind not in "SU":
+        return values
+    unit, step = np.datetime_data(values.dtype)
+    word = str(np.array(0, f"m8[{unit}]")).removeprefix("0")
+    numbers = values.astype(np.int64)
+    found: np.ndarray = np.strings.add((numbers * step).astype("U20"), word)
+    return np.where(numbers == np.iinfo(np.int64).min, np.array("NaT"), found)
 
 
 def is_present(values: Any) -> np.ndarray:
@@ -260,8 +275,9 @@ def _surely_fits(values: np.ndarray, dtype: np.dtype[Any]) -> bool:
 
 
 def _cast_into(values: Any, dtype: Any, casting: Any, out: np.ndarray) -> None:
-    _check_all_texts(np.asarray(values), dtype)
-    np.copyto(out, values, casting=casting)
+    values = np.asarray(values)
+    _check_all_texts(values, dtype)
+    np.copyto(out, _as_texts(values, dtype), casting=casting)
 
 
 def _where_into(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> None:

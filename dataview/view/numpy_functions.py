@@ -190,7 +190,19 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
             f"what {wanted.name} is depends on the values here, which are not read for it; say it "
             f"whole, such as {example}"
         )
+    if unsized and own.kind == "m" and wanted.kind in "SU":
+        wanted = np.dtype(f"{wanted.kind}{_width_of(own)}")  # NumPy's own cuts long durations
     return _computed(NumpyFunction("astype", (("dtype", wanted), ("casting", casting))), node)
+
+
+def _width_of(durations: np.dtype[Any]) -> int:
+    """Return how long texts of durations are at most.
+
+    >>> _width_of(np.dtype("m8[D]")), len("-9223372036854775807 days")
+    (25, 25)
+    """
+    unit, _ = np.datetime_data(durations)
+    return len(str(np.array(-np.iinfo(np.int64).max, f"m8[{unit}]")))
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
