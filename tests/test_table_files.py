@@ -2243,3 +2243,36 @@ def test_parts_of_lists_in_several_batches_are_joined_as_lists_are(kind, suffix,
         behind = pa.table(joined[3:])["l"].to_pylist()
         assert behind == expected[3:]
         assert joined._length() == len(expected)
+
+
+LISTS_OF_ONE_LENGTH = {
+    "codes": (pa.dictionary(pa.int32(), pa.string()), ["a", "b"]),
+    "integers": (pa.int64(), [1, 2]),
+    "texts": (pa.string(), ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS_OF_ONE_LENGTH)
+@pytest.mark.parametrize("format", ["table", "parquet", "feather"])
+@pytest.mark.parametrize("rows", ["some", "missing", "none"])
+def test_lists_of_one_length_may_be_missing_all_or_none(name, format, rows, tmp_path):
+    kind, values = LISTS_OF_ONE_LENGTH[name]
+    there = {"some": [True, False, True], "missing": [False] * 3, "none": []}[rows]
+    inner = pa.array(values * len(there), kind)
+    lists = pa.FixedSizeListArray.from_arrays(
+        inner, 2, mask=pa.array([not one for one in there], pa.bool_())
+    )
+    within = pa.StructArray.from_arrays([lists], ["m"])
+    table = pa.table({"x": lists, "s": within})
+    path = tmp_path / f"a.{format}"
+    if format == "parquet":
+        pq.write_table(table, path)
+    elif format == "feather":
+        pa.feather.write_feather(table, path)
+    d = dv.View(table) if format == "table" else dv.open(path)
+    assert pa.table(d).to_pylist() == table.to_pylist()
+    assert pa.table(d[::-1]).to_pylist() == table.to_pylist()[::-1]
+    if name == "codes":
+        labels = d.x._labels()().tolist()
+        found = [[None if code < 0 else labels[code] for code in row] for row in d.x().tolist()]
+        assert found == [row or [None, None] for row in table["x"].to_pylist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 
 from dataview.formats.tables.arrow import (
     CODES,
+    MISSING_CODE,
     TABLE_META,
     Leaf,
     arrow,
@@ -110,12 +112,15 @@ def _fixed(
     for leaf, column in _columns(inner, name, dictionaries):
         inside, values, present = column.present, np.asarray(column.values), own
         if inside is not None and not tells_missing(values.dtype):
-            elements = mask_of(inside, values.shape).reshape(count, -1)
-            present = _of_elements(elements, own, (*shape, *values.shape[1:]))
+            row = (*shape, *values.shape[1:])
+            elements = mask_of(inside, values.shape).reshape(count, math.prod(row))
+            present = _of_elements(elements, own, row)
         values = values.reshape(count, *shape, *values.shape[1:])
         if own is not None:  # anything may lie where there is none
+            coded = {**dict(dictionaries_in(inner, name)), **dictionaries}
+            is_code = coded.get(leaf) is not None
             values = np.array(values)
-            values[~own] = nothing_in(values.dtype)
+            values[~own] = MISSING_CODE if is_code else nothing_in(values.dtype)
         yield leaf, Column(values, present)
 
 
@@ -368,5 +373,7 @@ def dictionaries_in(column: Any, name: Name) -> Iterator[tuple[Name, Any]]:
         elif pyarrow.types.is_struct(kind):
             for part, child in zip(kind, array.flatten(), strict=True):
                 yield from dictionaries_in(child, (*name, part.name))
+        elif is_fixed(kind):  # of which the missing ones have values, too
+            yield from dictionaries_in(array.values, name)
         elif pyarrow.types.is_nested(kind):
             yield from dictionaries_in(_in_lists(array)[2], name)
