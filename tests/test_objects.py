@@ -312,6 +312,36 @@ def test_a_gap_of_a_float_answers_no_question_and_nan_is_a_number(library):
     assert (dv.View(plain) != 3)().tolist() == [True, True]
 
 
+OBJECTS = {
+    "texts": ["b", None, "a"],
+    "texts and NA": ["b", "NA", "a"],
+    "texts and NaN": ["b", math.nan, "a"],
+    "days": [datetime.date(2020, 1, 2), None, datetime.date(2020, 1, 1)],
+    "decimals": [decimal.Decimal("2.5"), None, decimal.Decimal("1.5")],
+    "truths": [True, None, False],
+}
+"""Columns of objects, in each of which the one in the middle is missing."""
+
+
+@clients
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_pandas_have_a_mask_of_what_is_missing(name):
+    import pandas as pd
+    import pyarrow as pa
+
+    first, missing, last = OBJECTS[name]
+    missing = pd.NA if missing == "NA" else missing
+    series = pd.Series([first, missing, last], dtype=object)
+    d = dv.View(pd.DataFrame({"x": series, "whole": pd.Series([first] * 3, dtype=object)}))
+    assert d._fields() == ("x", "whole", "x_mask") and d.x_mask().tolist() == [True, False, True]
+    assert d.x().tolist() == [first, None, last] == dv.View(series)().tolist()
+    assert (d.x._max()(), d.x._min()()) == (first, last)
+    assert (d.x != last)().tolist() == [True, False, False]
+    assert (d.x >= last)().tolist() == [True, False, True]
+    assert pa.table(d)["x"].to_pylist() == [first, None, last]
+    assert d._dropna("x").x().tolist() == [first, last]
+
+
 # ---------------------------------------------------------------- polars
 
 

@@ -164,8 +164,11 @@ def _pandas_column(name: Any, series: Any) -> Column:
     """Return what a column holds, by the class of its dtype."""
     if isinstance(series.dtype, np.dtype):
         array = series.to_numpy()
-        writable = array.flags.writeable and series.dtype.kind != "O"
-        return Column(name, stored(ArraySource(array)) if writable else _lent(array, "pandas"))
+        if array.dtype.kind == "O":
+            return _objects(name, series, array)
+        return Column(
+            name, stored(ArraySource(array)) if array.flags.writeable else _lent(array, "pandas")
+        )
     read = PANDAS.get(type(series.dtype).__name__)
     if read is not None:
         return read(name, series)
@@ -195,6 +198,13 @@ def _nullable(name: Any, series: Any) -> Column:
     gap = {"na_value": dtype.type("nan" if dtype.kind == "f" else 0)} if series.hasnans else {}
     values = series.to_numpy(dtype=dtype, **gap)
     return _with_gaps(name, _lent(values, "pandas"), series.isna())
+
+
+def _objects(name: Any, series: Any, array: np.ndarray) -> Column:
+    """Return objects, and None for those that pandas takes for missing, such as NaN and NaT."""
+    missing = series.isna()
+    whole = series.to_numpy(dtype=object, na_value=None) if missing.any() else array
+    return _with_gaps(name, _lent(whole, "pandas"), missing)
 
 
 def _texts(name: Any, series: Any) -> Column:
