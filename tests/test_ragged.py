@@ -2250,3 +2250,43 @@ def test_texts_of_any_length_are_padded_with_texts(padded, value):
     assert found.tolist() == [["a", "bb" * 20], ["c", value], [value, value]]
     with pytest.raises(TypeError, match="0 is no padding for samples of StringDType"):
         padded(rows, 0)()
+
+
+ROWS_OF_OTHER_LENGTHS = {
+    "a mapping": lambda d, e: d.__setitem__(0, {"x": [9], "y": 5}),
+    "a tuple": lambda d, e: d.__setitem__(0, ([9], 5)),
+    "a row": lambda d, e: d.__setitem__(0, e[0]),
+    "a row written": lambda d, e: d[0]._write(e[0]),
+    "a row that was read": lambda d, e: write_after_reading(d[0], e[0]),
+    "a field": lambda d, e: d.x.__setitem__(0, [9]),
+    "a row of a field": lambda d, e: d.x.__setitem__(0, e.x[0]),
+    "a field of a row": lambda d, e: d[0].x._write([[9]]),
+    "a swap": lambda d, e: swap(d, d[0], d[1]),
+    "a swap of rows of a field": lambda d, e: swap(d.x, d.x[0], d.x[1]),
+}
+
+
+def write_after_reading(row, value):
+    row.x()
+    row._write(value)
+
+
+def swap(rows, first, second):
+    rows[0] = second
+    rows[1] = first
+
+
+@pytest.mark.parametrize("way", ROWS_OF_OTHER_LENGTHS)
+def test_a_row_is_not_written_by_one_of_another_length(way):
+    d = dv.View(x=[[1, 2], [3], [5, 6, 7]], y=[1, 2, 3])
+    e = dv.View(x=[[9], [8, 8], [4, 4, 4]], y=[7, 8, 9])
+    with pytest.raises(ValueError, match=r"of its shape: it has \(2,\), .*dv\.ragged\(rows\)"):
+        ROWS_OF_OTHER_LENGTHS[way](d, e)
+    assert_rows(d.x, [np.array(row) for row in ([1, 2], [3], [5, 6, 7])])
+    assert d.y().tolist() == [1, 2, 3]
+    d[0] = e[1]
+    d.x[2] = 6
+    d.x[1] = [[9]]
+    d[2]._write({"x": [6, 6, 7], "y": 0})
+    assert_rows(d.x, [np.array(row) for row in ([8, 8], [9], [6, 6, 7])])
+    assert d.y().tolist() == [8, 2, 0]

@@ -33,7 +33,7 @@ from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.show import title
 from dataview.view.arguments import told
-from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
+from dataview.write import Built, apply_to_rows, check_row, clock, write, write_rows, write_rows_of
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
@@ -214,12 +214,23 @@ def built(value: Any) -> Built | None:
     return Built(count, key is not None)
 
 
-def to_write(node: Node, value: Any) -> Any:
-    """Return a value as it is written to a node: with the codes and lengths of its rows known."""
+def _to_write(view: BaseView, value: Any) -> tuple[Node, Any]:
+    """Return the node of a view and a value as it is written there: its codes and lengths known."""
+    rows, node = _rows_of(view), node_of(view)
     found = tables.as_codes(node, unwrapped(value))
+    if rows is not None:
+        check_row(rows, node, found)
     if isinstance(found, dict):
-        return {name: _with_lengths(part) for name, part in found.items()}
-    return _with_lengths(found)
+        return node, {name: _with_lengths(part) for name, part in found.items()}
+    return node, _with_lengths(found)
+
+
+def _rows_of(view: BaseView) -> Node | None:
+    """Return the rows of which a view is one, as far as it knows that."""
+    node, rows, parent, key, _ = view._state
+    if type(rows) is int:
+        return node
+    return None if rows is not None or parent is None or type(key) is not int else parent._state[0]
 
 
 def _with_lengths(value: Any) -> Any:
@@ -232,8 +243,7 @@ def as_written(part: BaseView, key: Any, value: Any) -> tuple[Node, Any, Built |
     A key with an ellipsis chooses an array, as in NumPy: an object there is the element of an array
     without axes, where one without is that array itself.
     """
-    node = node_of(part)
-    given = to_write(node, value)
+    node, given = _to_write(part, value)
     keys = key if type(key) is tuple else (key,)
     if node.dtype == object and not node.shape and any(one is Ellipsis for one in keys):
         is_element = isinstance(given, np.ndarray) and not given.ndim
@@ -255,8 +265,7 @@ def write_all(view: BaseView, value: Any) -> None:
     """Write a value to all of a view."""
     node, rows, _, _, _ = view._state
     if rows is None or not _are_rows_written(node, rows, value):
-        node = node_of(view)
-        write(node, to_write(node, value), built(value))
+        write(*_to_write(view, value), built(value))
 
 
 def write_part(part: BaseView, key: Any, value: Any) -> None:
