@@ -561,3 +561,17 @@ def test_samples_in_batches_keep_their_order_of_bytes(order):
     for batch in stream._minibatches(2, spec=(space, "x")):
         assert batch().dtype == numbers.dtype
     assert next(stream._loader(2, spec=(space, "x"))).dtype == numbers.dtype
+
+
+@pytest.mark.parametrize("values", [[[1], ["a"]], [["a"], ["longer"]], [[1, 2], [0.5, 1]]])
+def test_samples_whose_arrays_have_several_dtypes_have_room_for_all_of_them(values):
+    stacked = np.stack([np.array(value) for value in values * 5])
+    made = dv.View(x=np.arange(10))._map(lambda row: {"l": values[row.x() % 2]})
+    for found in (made(), made._freeze()(), made[:10]()):
+        assert found["l"].tolist() == stacked.tolist()
+        assert found["l"].dtype == stacked.dtype
+        assert found.nbytes == stacked.nbytes
+    one, other = (np.array([(v,)], [("l", np.array(v).dtype, len(v))]) for v in values)
+    joined = dv.concat([dv.View(one), dv.View(other)])
+    assert joined()["l"].tolist() == stacked[:2].tolist()
+    assert joined().nbytes == stacked[:2].nbytes

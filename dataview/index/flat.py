@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from dataview.index.dtypes import promoted
 from dataview.index.rows import as_array
 
 Packed: TypeAlias = "tuple[Any, Layout]"
@@ -451,7 +452,7 @@ def _of_arrays(rows: Sequence[np.ndarray], outer: Callable[[int], str]) -> Packe
     odd = np.flatnonzero((shapes != shapes[0]).any(axis=0))
     count = int(odd[-1]) + 1 if odd.size else 1
     rest = rows[0].shape[count:]
-    dtype = np.result_type(*{row.dtype for row in full})
+    dtype = promoted(*{row.dtype for row in full})
     counts = shapes[:, :count].prod(axis=1).tolist()
     lines = [
         row.reshape(n, *rest) if row.size else np.empty((n, *rest), dtype)

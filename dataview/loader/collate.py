@@ -16,6 +16,7 @@ from dataview.compute import copied_rows, evaluate
 from dataview.errors import taken_by_field
 from dataview.exchange import pack_like
 from dataview.index import parse
+from dataview.index.dtypes import promoted
 from dataview.index.flat import layout_of, packed
 from dataview.loader.devices import placed
 from dataview.plan import build
@@ -537,6 +538,6 @@ def _common_dtype(samples: list[np.ndarray], place: _Place) -> np.dtype[Any]:
         if (theirs.kind in "SU") is not (ours.kind in "SU"):
             raise TypeError(place.differ("is of", number, theirs, ours, first))
     try:
-        return np.result_type(*dtypes)
+        return promoted(*dtypes)
     except TypeError as error:
         raise TypeError(f"{place.where}no dtype holds all the samples: {error}") from error

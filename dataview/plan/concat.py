@@ -24,6 +24,7 @@ from dataview.index import (
     renumbered,
     shifted,
 )
+from dataview.index.dtypes import promoted
 from dataview.index.flat import shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan import layout
@@ -126,6 +127,8 @@ def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = s
     if any(is_endless(shape[0]) for shape in shapes[:-1]):
         raise StreamError("nothing can be joined after a view that never ends")
     dtype = np.concatenate([np.empty(0, known_dtype(node)) for node in nodes]).dtype
+    if dtype.names:
+        dtype = promoted(*[known_dtype(node) for node in nodes])
     rows = sum(shape[0] for shape in shapes)
     fields = _joined_fields(nodes, parts, shared)
     whole = Concat(tuple(nodes), (rows, *shapes[0][1:]), dtype, fields)

@@ -21,6 +21,7 @@ from dataview.index import (
     parse,
     positions,
 )
+from dataview.index.dtypes import promoted
 from dataview.index.keys import key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
@@ -544,8 +545,9 @@ def stack(samples: list[np.ndarray]) -> np.ndarray:
                     f"{where}sample {number} has shape {own}, sample 0 {others}: they do not make "
                     "one array; iterate over the view to have each as it is"
                 )
-    is_native = first.dtype.isnative or any(one.dtype != first.dtype for one in samples)
-    return np.stack(samples, dtype=None if is_native else first.dtype)  # the order of bytes stays
+    if all(one.dtype == first.dtype for one in samples):  # the order of bytes stays
+        return np.stack(samples, dtype=None if first.dtype.isnative else first.dtype)
+    return np.stack(samples, dtype=promoted(*[one.dtype for one in samples]))
 
 
 def is_deterministic(function: Any) -> bool:

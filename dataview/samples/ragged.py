@@ -9,6 +9,7 @@ import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import error_at
+from dataview.index.dtypes import promoted
 from dataview.index.flat import is_of_arrays, layout_of, packed, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
@@ -138,7 +139,7 @@ def common_dtype(dtypes: Sequence[DType]) -> DType:
     first = dtypes[0]
     if all(dtype == first for dtype in dtypes):
         return first
-    found = np.result_type(*dtypes)
+    found = promoted(*dtypes)
     return found if all(holds(found, dtype) for dtype in dtypes) else first
 
 
