@@ -3,6 +3,7 @@
 import collections
 import math
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -1106,3 +1107,60 @@ def test_all_fields_of_a_sample_that_a_function_makes_are_cached_together(rows):
     assert kept.inner.c().tolist() == [-number for number in kept.a().tolist()]
     assert kept[1].inner.c() == -kept.a[1]()
     assert not calls
+
+
+def words_of(rows):
+    return lambda row: {"l": rows[row.x()], "y": row.x()}
+
+
+def test_a_map_of_empty_lists_and_then_texts_says_what_to_declare():
+    rows = [[]] * 7 + [["a"], [], ["long", "er"], []]
+    mapped = dv.View(x=np.arange(11))._map(words_of(rows))
+    with pytest.raises(ValueError, match=r"field 'l': sample 7 .*view\._probe\(\) finds which"):
+        mapped._freeze()
+    declared = r"sample 7, field 'l': .*; (shape=.*, dtype=.*) of the map declare a length"
+    with pytest.raises(ValueError, match=declared) as caught:
+        mapped._probe()._freeze()
+    told = re.search(declared, str(caught.value))[1]
+    options = eval(f"dict({told})")
+    assert options == {"shape": {"l": (None,)}, "dtype": {"l": "T"}}
+    options["shape"]["y"], options["dtype"]["y"] = (), int
+    again = dv.View(x=np.arange(11))._map(words_of(rows), **options)
+    assert [row.tolist() for row in again.l()] == rows
+    found = dv.View(x=np.arange(8))._map(words_of(rows))._probe()
+    assert [row.tolist() for row in found._freeze().l()] == rows[:8]
+
+
+def test_an_empty_list_is_of_any_declared_dtype():
+    rows = [[], []]
+    for dtype in ("U3", "T", "M8[D]", "i2"):
+        mapped = dv.View(x=np.arange(2))._map(words_of(rows), dtype={"l": dtype, "y": int})._probe()
+        assert_same(mapped.l(), np.empty((2, 0), dtype))
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "told"),
+    [
+        (lambda rows: [[0] * n for n in rows.x()], ValueError, r"got|returned: \[\[\], \[0\]"),
+        (lambda rows: {"l": [[0] * n for n in rows.x()]}, ValueError, "field 'l': rows of several"),
+        (lambda rows: rows.l, ValueError, "rows of several lengths were returned: View"),
+        (lambda rows: [1, 2], ValueError, "9 rows were given; got 2"),
+        (lambda rows: {"l": [1, 2]}, ValueError, "field 'l': 9 rows were given; got 2"),
+        (lambda rows: 3, ValueError, "9 rows were given; got one value"),
+        (lambda rows: {"a": 1}, ValueError, r"one value for each row is needed; got \{'a': 1\}"),
+    ],
+)
+def test_lists_for_one_row_are_refused_by_a_map_of_blocks_with_the_remedy(function, error, told):
+    d = dv.View(x=np.arange(9), l=[[0] * (n % 3) for n in range(9)])
+    mapped = d._map_batches(function)
+    with pytest.raises(error, match=f"^map_batches <lambda>, samples 0 to 8: .*{told}") as caught:
+        mapped()
+    assert "_map(function) calls it for each row" in str(caught.value)
+
+
+def test_rows_of_several_lengths_for_one_row_are_returned_as_a_field():
+    d, rows = dv.View(x=np.arange(3)), [[1, 2], [3]]
+    with pytest.raises(ValueError, match=r"\[\[1, 2\], \[3\]\]; return them as a field, "):
+        d._map(lambda row: rows)()
+    found = d._map(lambda row: {"rows": rows[: row.x()]})._probe()._freeze().rows()
+    assert [[own.tolist() for own in row] for row in found] == [[], [[1, 2]], rows]

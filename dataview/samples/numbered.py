@@ -543,7 +543,8 @@ def stack(samples: list[np.ndarray]) -> np.ndarray:
             if own != others:
                 raise ValueError(
                     f"{where}sample {number} has shape {own}, sample 0 {others}: they do not make "
-                    "one array; iterate over the view to have each as it is"
+                    "one array; view._probe() finds which lengths differ, and iterating over the "
+                    "view gives each as it is"
                 )
     if all(one.dtype == first.dtype for one in samples):  # the order of bytes stays
         return np.stack(samples, dtype=None if first.dtype.isnative else first.dtype)

@@ -45,6 +45,7 @@ from dataview.samples.numbered import (
 )
 from dataview.samples.ragged import AnyLength, has_extents
 from dataview.samples.random_numbers import RandomKeys
+from dataview.samples.remedies import check_made, check_rows, other_dtype, other_length
 from dataview.sources import Made, Memo, holds, made_so_far, making
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -245,10 +246,7 @@ class RowFunctions(Part):
         if isinstance(spec, dict) and isinstance(node, Record):
             masks = [mask for mask in masks_in(node.fields).values() if mask not in spec]
             node = columns(node, [name for name in node.fields if name not in masks])
-        if isinstance(node, Sampled):
-            raise TypeError(f"a function or an iterator was returned: {value!r}; return data")
-        if self.batch is not None and isinstance(node, Record) and not node.rank:
-            raise ValueError(f"one value for each row is needed; got {value!r}")
+        check_made(node, value, self.batch is not None)
         return node
 
     def _check(self, node: Node, spec: Spec, path: Path, count: int) -> None:
@@ -265,9 +263,8 @@ class RowFunctions(Part):
                 raise FieldError(f"{_place(path)}one array is declared; got the fields {names}")
             for name in node.fields:
                 self._check(field(node, name), ArraySpec(), (*path, name), count)
-        elif self.batch is not None and known_shape(node)[:1] != (count,):
-            got = str(known_shape(node)[0]) if node.shape else "one value"
-            raise ValueError(f"{_place(path)}{count} rows were given; got {got}")
+        elif self.batch is not None:
+            check_rows(node, count, _place(path))
 
     def _where(self, function: Callable[..., Any], numbers: tuple[int, ...]) -> str:
         verb = "map" if self.batch is None else "map_batches"
@@ -282,7 +279,8 @@ class RowFunctions(Part):
             found = result.value(path, like)
             shape = found.shape if self.batch is None else found.shape[1:]
             if like.shape is not None and not has_extents(shape, like.shape):
-                raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}")
+                told = other_length(like, shape, found.dtype, path, self.batch is not None)
+                raise ValueError(f"the shape is {shape}; {_origin(like)} {like.shape}{told}")
             return found if like.dtype is None else _cast(found, like, path)
         except Exception as error:
             where = self._where(self.functions[-1], numbers)
@@ -435,6 +433,8 @@ def _origin(like: ArraySpec) -> str:
 
 def _cast(found: np.ndarray, like: ArraySpec, path: Path) -> np.ndarray:
     assert like.dtype is not None
+    if not like.exact and not found.size:
+        return np.empty(found.shape, like.dtype)  # an empty list has no dtype
     if not like.exact:
         # One number has a kind and no size, as Python's have.
         alone = not found.ndim and found.dtype.kind in "biufc"
@@ -442,19 +442,9 @@ def _cast(found: np.ndarray, like: ArraySpec, path: Path) -> np.ndarray:
     if not holds(like.dtype, found.dtype):
         raise TypeError(
             f"the dtype is {found.dtype}; {_origin(like)} {like.dtype}; "
-            + _declaring(like.dtype, found.dtype, path)
+            + other_dtype(like.dtype, found.dtype, path)
         )
     return found
-
-
-def _declaring(known: np.dtype[Any], given: np.dtype[Any], path: Path) -> str:
-    """Return how a map declares a dtype that holds both."""
-    if known.kind == given.kind == "U":
-        wide = repr("T")
-        for name in reversed(path):
-            wide = f"{{{name!r}: {wide}}}"
-        return f"dtype={wide} of the map declares texts of any length"
-    return "shape=, dtype= of the map declare another one"
 
 
 def _place(path: Path) -> str:
