@@ -539,6 +539,38 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
     assert "needs the guard `if __name__ == '__main__':`" in run.stderr.splitlines()[-1]
 
 
+class EndingWhereItIsSent:
+    """A function with which a worker is ended by a signal as soon as it loads it."""
+
+    def __init__(self, number, process=0):
+        self.number = number
+        if process not in (0, os.getpid()):
+            os.kill(os.getpid(), number)
+
+    def __call__(self, sample):
+        return {"y": sample.y}
+
+    def __reduce__(self):
+        return EndingWhereItIsSent, (self.number, os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (signal.SIGKILL, "if memory runs out: fewer workers="),
+        (signal.SIGSEGV, "a library crashes in it"),
+        (signal.SIGTERM, "someone has ended it"),
+    ],
+)
+def test_a_worker_that_a_signal_ends_at_its_start_does_not_lack_a_guard(number, told):
+    loader = dataset(N)._map(EndingWhereItIsSent(number))._loader(2, workers=1, kind="process")
+    before = rf"signal {number.name}\) before its first sample; .*{told}"
+    with pytest.raises(RuntimeError, match=before) as caught:
+        next(iter(loader))
+    assert "__main__" not in str(caught.value)
+    loader.close()
+
+
 def test_a_function_below_the_guard_is_told_where_to_stand(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(

@@ -45,6 +45,20 @@ _UNGUARDED = 79
 """The exit code of a process that ran a script without a guard."""
 _GUARD = "a script that starts processes needs the guard `if __name__ == '__main__':`"
 
+_CRASHED = (
+    "a library crashes in it; with kind='thread' it does so in this process, of which `python -X "
+    "faulthandler` tells the line"
+)
+_ADVICE = {
+    "SIGKILL": (
+        "the system ends a process so if memory runs out: fewer workers=, or kind='thread', which "
+        "has the data once, need less; or someone has ended it"
+    ),
+    "SIGTERM": "someone has ended it: a user, or the system that runs the job",
+    "SIGINT": "someone has interrupted it",
+}
+"""What to do about the signals that end a process for no error in it."""
+
 
 class SharedPickle:
     """An object pickled once, its arrays in shared memory, for any number of processes.
@@ -274,13 +288,15 @@ class ProcessWorker:
         self._end_process()
         if code == _UNGUARDED and at < 0:
             return RuntimeError(f"a worker process ran the script instead of a task; {_GUARD}")
-        how = f"exit code {code}"
+        where = f"at sample {at}" if at >= 0 else "before its first sample"
         if code is not None and code < 0:
             import signal
 
-            how = f"signal {signal.Signals(-code).name}"
-        where = f"at sample {at}" if at >= 0 else f"before its first sample; {_GUARD}"
-        return RuntimeError(f"a worker process ended ({how}) {where}")
+            name = signal.Signals(-code).name
+            advice = _ADVICE.get(name, _CRASHED)
+            return RuntimeError(f"a worker process ended (signal {name}) {where}; {advice}")
+        advice = "" if at >= 0 else f"; {_GUARD}"
+        return RuntimeError(f"a worker process ended (exit code {code}) {where}{advice}")
 
     def ask(self) -> None:
         """Ask the process where it is, without waiting for the answer."""
