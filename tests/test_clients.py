@@ -420,6 +420,25 @@ def test_dtypes_of_torch_are_refused_with_the_remedy():
         dv.View([1.5])._astype(torch.float32)
 
 
+def test_functions_of_torch_that_ask_a_view_for_its_size_are_told_to_take_a_tensor():
+    import torch
+
+    d = dv.View(x=np.ones((3, 2)), y=np.arange(3.0))
+    ones = torch.ones(3, dtype=torch.float64)
+    loss = torch.nn.functional.mse_loss
+    for call in (
+        lambda: loss(ones, d.y),
+        lambda: loss(d.y, ones),
+        lambda: torch.nn.BatchNorm1d(2)(d.x),
+        lambda: torch.utils.data.TensorDataset(d.x, d.y),
+    ):
+        with pytest.raises(AttributeError, match=r"torch takes tensors: d\._to_torch\(\) is one"):
+            call()
+    assert loss(ones, d.y._to_torch()).item() == np.mean((d.y() - 1) ** 2)
+    with pytest.raises(AttributeError, match=r"did you mean \._size\(\)\?"):
+        _ = d.y.size
+
+
 def test_torch_takes_a_view(x, file):
     import torch
 

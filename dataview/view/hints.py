@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterable, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -263,7 +265,26 @@ def advice_of_field(name: str, node: Node, verbs: Mapping[str, Any]) -> str:
     if inner is not node:
         return f"write d{chained(steps)}"
     told = f"it is d._meta[{name!r}]" if name in node.meta else ""
-    return advice(name, verbs) or told or inside(name, node.fields)
+    return _for_library() or advice(name, verbs) or told or inside(name, node.fields)
+
+
+def _for_library() -> str:
+    """Return what takes the place of a view in a library whose function asks a view for a name.
+
+    Functions of torch ask what they are given for `size` and `dim` before they know that it is no
+    tensor.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _HERE:
+        frame = frame.f_back
+    asking = "" if frame is None else frame.f_globals.get("__name__", "").partition(".")[0]
+    return _IN_LIBRARIES.get(asking, "")
+
+
+_HERE = __name__.partition(".")[0]
+
+_IN_LIBRARIES = {"torch": "torch takes tensors: d._to_torch() is one of the data"}
+"""By the name of a library, what to give its functions."""
 
 
 def adding(name: str) -> str:
