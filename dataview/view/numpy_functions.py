@@ -37,7 +37,7 @@ from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
-from dataview.plan.values import in_durations, is_time_of_day
+from dataview.plan.values import in_durations, is_time_of_day, text_width_of
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
 from dataview.tables import distinct, in_times
@@ -191,18 +191,8 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
             f"whole, such as {example}"
         )
     if unsized and own.kind == "m" and wanted.kind in "SU":
-        wanted = np.dtype(f"{wanted.kind}{_width_of(own)}")  # NumPy's own cuts long durations
+        wanted = np.dtype(f"{wanted.kind}{text_width_of(own)}")  # NumPy's own cuts long durations
     return _computed(NumpyFunction("astype", (("dtype", wanted), ("casting", casting))), node)
-
-
-def _width_of(durations: np.dtype[Any]) -> int:
-    """Return how long texts of durations are at most.
-
-    >>> _width_of(np.dtype("m8[D]")), len("-9223372036854775807 days")
-    (25, 25)
-    """
-    unit, _ = np.datetime_data(durations)
-    return len(str(np.array(-np.iinfo(np.int64).max, f"m8[{unit}]")))
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
