@@ -1085,6 +1085,47 @@ def test_objects_and_labels_of_several_kinds_are_refused_by_arrow(values, tmp_pa
         assert dv.open(tmp_path / name).x().tolist() == [1, 0]
 
 
+NESTED = {
+    "lists of texts in lists": [[["a", "b"], ["c"]], None, [], [[None]]],
+    "lists of times in arrays": [[[1, 2], [3]], [[], [4]], None],
+    "arrays of days in lists": [[[5, 6]], None, [[7, 8], [9, None]]],
+}
+"""Rows that are arrays of arrays in frames of pandas."""
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_lists_of_lists_come_back_from_frames(name, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = {
+        "lists of texts in lists": pa.list_(pa.list_(pa.string())),
+        "lists of times in arrays": pa.list_(pa.list_(pa.timestamp("s")), 2),
+        "arrays of days in lists": pa.list_(pa.list_(pa.date32(), 2)),
+    }[name]
+    table = pa.table({"x": pa.array(NESTED[name], kind)})
+    frame = dv.View(table)._to_pandas()
+    d = dv.View(frame)
+    assert d.x._isna()().tolist() == table["x"].is_null().to_pylist()
+    assert pa.table(d)["x"].to_pylist() == table["x"].to_pylist()
+    d._save(tmp_path / "a.parquet")
+    assert pq.read_table(tmp_path / "a.parquet")["x"].to_pylist() == table["x"].to_pylist()
+
+
+@pytest.mark.parametrize("width", [2, None])
+def test_times_with_a_zone_in_lists_are_in_utc_in_frames(width):
+    import pyarrow as pa
+
+    at = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    inner = pa.timestamp("s", "Europe/Berlin")
+    kind = pa.list_(inner) if width is None else pa.list_(pa.list_(inner, width))
+    rows = [[at], None] if width is None else [[[at, None]], None]
+    frame = dv.View(pa.table({"x": pa.array(rows, kind)}))._to_pandas()
+    found = np.ravel(frame["x"][0])
+    assert found[0] == np.datetime64("2020-01-01", "s") and np.isnat(found[1:]).all()
+    assert frame["x"][1] is None or len(frame["x"][1]) == 0
+
+
 @pytest.mark.parametrize("unit", ["W", "D", "h", "s", "ms", "us", "ns"])
 def test_labels_that_are_durations_are_kept(unit, tmp_path):
     import pyarrow as pa

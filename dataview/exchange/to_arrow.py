@@ -20,7 +20,7 @@ from dataview.formats import (
     as_told,
     check_kinds,
     coded_in_arrow,
-    with_dates,
+    with_lists,
 )
 from dataview.plan.build import keyed
 from dataview.plan.gaps import present_in
@@ -262,7 +262,7 @@ def _column(part: Any, pyarrow: Any, title: str = "value") -> Any:
     if not data.dtype.hasobject:
         return _plain(data, pyarrow)
     check_kinds(data, f"{title} {{}}".format)
-    found = _plain(with_dates(data), pyarrow)  # of no objects, texts as in files
+    found = _plain(with_lists(data), pyarrow)  # of no objects, texts as in files
     return found.cast(pyarrow.string()) if pyarrow.types.is_null(found.type) else found
 
 

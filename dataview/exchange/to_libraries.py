@@ -390,9 +390,9 @@ def _lists_with_none(node: Ragged, memo: Memo, labels: Labels | None) -> np.ndar
 
 
 def _in_zone(times: Any, node: Node, pandas: Any) -> Any:
-    """Return times in the zone that the metadata name; other data as they are."""
+    """Return times in the zone that the metadata name; other data, and lists, as they are."""
     zone = node.meta.get("timezone")
-    if not isinstance(zone, str) or node.dtype is None or node.dtype.kind != "M":
+    if not isinstance(zone, str) or getattr(times, "dtype", np.dtype(object)).kind != "M":
         return times
     try:
         return pandas.DatetimeIndex(times, tz="UTC").tz_convert(zone)

@@ -27,7 +27,7 @@ from dataview.formats.tables import (
     node_of_rows,
     node_of_table,
     tells_missing,
-    with_dates,
+    with_lists,
 )
 from dataview.write import Recovery
 
@@ -66,5 +66,5 @@ __all__ = [
     "saved_as",
     "tells_missing",
     "to_be_divided",
-    "with_dates",
+    "with_lists",
 ]  # fmt: skip

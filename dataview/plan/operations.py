@@ -153,6 +153,18 @@ def _as_texts(values: np.ndarray, dtype: Any) -> np.ndarray:
     return np.where(numbers == np.iinfo(np.int64).min, np.array("NaT"), found)
 
 
+def sized(wanted: np.dtype[Any], own: np.dtype[Any]) -> np.dtype[Any]:
+    """Return texts of no length that durations become as those of the longest one.
+
+    >>> sized(np.dtype("U"), np.dtype("m8[D]")), len("-9223372036854775807 days")
+    (dtype('<U25'), 25)
+    """
+    if own.kind != "m" or wanted.kind not in "SU" or wanted.itemsize:
+        return wanted
+    longest = np.array(-np.iinfo(np.int64).max, f"m8[{np.datetime_data(own)[0]}]")
+    return np.dtype(f"{wanted.kind}{len(str(longest))}")
+
+
 def is_present(values: Any) -> np.ndarray:
     """Return where there is a value: not None, NaN or NaT.
 
@@ -164,7 +176,12 @@ def is_present(values: Any) -> np.ndarray:
         return np.ones(values.shape, bool)
     if values.dtype.hasobject:
         flat = values.reshape(-1).tolist()
-        found = [value is not None and value == value for value in flat]
+        try:
+            found = [value is not None and value == value for value in flat]
+        except ValueError:  # arrays of arrays have no answer, and are there
+            whole = [isinstance(value, np.ndarray) for value in flat]
+            flat = [own or value for own, value in zip(whole, flat, strict=True)]
+            found = [value is not None and value == value for value in flat]
         if not set(map(type, found)) <= _BOOLS:  # of an array elements, of pandas' NA itself
             found = [
                 same if type(same) in _BOOLS else same is not value

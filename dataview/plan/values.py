@@ -104,16 +104,6 @@ def since_midnight(value: datetime.time) -> np.timedelta64:
     return np.timedelta64(passed)
 
 
-def text_width_of(durations: np.dtype[Any]) -> int:
-    """Return how long texts of durations are at most.
-
-    >>> text_width_of(np.dtype("m8[D]")), len("-9223372036854775807 days")
-    (25, 25)
-    """
-    unit, _ = np.datetime_data(durations)
-    return len(str(np.array(-np.iinfo(np.int64).max, f"m8[{unit}]")))
-
-
 def in_durations(value: Any) -> Any:
     """Return times of day of Python's, also those of a list, as the time since midnight.
 

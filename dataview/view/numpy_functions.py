@@ -35,9 +35,9 @@ from dataview.plan.concat import joined, stacked
 from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
-from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
+from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc, sized
 from dataview.plan.symbols import deferring
-from dataview.plan.values import in_durations, is_time_of_day, text_width_of
+from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
 from dataview.tables import distinct, in_times
@@ -190,8 +190,7 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
             f"what {wanted.name} is depends on the values here, which are not read for it; say it "
             f"whole, such as {example}"
         )
-    if unsized and own.kind == "m" and wanted.kind in "SU":
-        wanted = np.dtype(f"{wanted.kind}{text_width_of(own)}")  # NumPy's own cuts long durations
+    wanted = sized(wanted, own)
     return _computed(NumpyFunction("astype", (("dtype", wanted), ("casting", casting))), node)
 
 

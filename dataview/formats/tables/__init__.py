@@ -21,7 +21,7 @@ from dataview.formats.tables.arrow_objects import (
     several_kinds,
     told_decimal,
     type_in,
-    with_dates,
+    with_lists,
 )
 from dataview.formats.tables.column_nodes import ColumnSource, column_node, table_node
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, tells_missing
@@ -77,5 +77,5 @@ __all__ = [
     "tells_missing",
     "told_decimal",
     "type_in",
-    "with_dates",
+    "with_lists",
 ]  # fmt: skip

@@ -46,7 +46,7 @@ def type_in(block: np.ndarray) -> Any:
     (DataType(int64), None)
     """
     values = block.reshape(-1)
-    there = [*map(_with_dates, values[is_present(values)].tolist())]
+    there = [*map(_with_lists, values[is_present(values)].tolist())]
     return arrow().infer_type(there) if there else None
 
 
@@ -114,18 +114,25 @@ def several_kinds(told: Sequence[str]) -> TypeError:
     )
 
 
-def with_dates(values: np.ndarray) -> np.ndarray:
-    """Return objects with lists of dates for arrays of days, of which Arrow makes no lists."""
+def with_lists(values: np.ndarray) -> np.ndarray:
+    """Return objects with lists for arrays of which Arrow makes none: of days, arrays, more axes.
+
+    >>> with_lists(np.array([np.zeros((1, 2)), None], object)).tolist()
+    [[array([0., 0.])], None]
+    """
     if not any(isinstance(value, np.ndarray) for value in values):
         return values
     found = np.empty(len(values), object)
-    found[:] = [*map(_with_dates, values)]
+    found[:] = [*map(_with_lists, values)]
     return found
 
 
-def _with_dates(value: Any) -> Any:
-    is_of_days = isinstance(value, np.ndarray) and value.dtype == _DAYS
-    return value.tolist() if is_of_days else value
+def _with_lists(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == _DAYS:
+        return value.tolist()
+    return [*map(_with_lists, value)] if value.ndim > 1 or value.dtype.hasobject else value
 
 
 _DAYS = np.dtype("M8[D]")

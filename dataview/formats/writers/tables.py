@@ -30,7 +30,7 @@ from dataview.formats.tables import (
     several_kinds,
     told_decimal,
     type_in,
-    with_dates,
+    with_lists,
 )
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.columns import Columns, left_out, plain_columns
@@ -278,7 +278,7 @@ def _values(block: np.ndarray, gaps: np.ndarray | None, kind: Any, meta: Mapping
         kind = None  # which is that of times of day, once there are some
     if dtype.kind == "O":
         block = np.where(is_present(block), block, np.array(None))  # NaN is no text and no truth
-        block = with_dates(block)
+        block = with_lists(block)
     native = block if dtype.isnative else block.astype(dtype.newbyteorder("="))
     found = pyarrow.array(native, type=kind, mask=gaps, from_pandas=dtype.kind in "Mm")
     if kind is not None:
