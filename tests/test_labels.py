@@ -1458,6 +1458,9 @@ def test_a_label_is_written_by_its_name():
         coded(OURS, [0, 1, 2], "u1").y._write([None, "cat", "dog"])
     with pytest.raises(ValueError, match=r"no label 'a'\. The labels are: 2008, 2009"):
         coded([2008, 2009], [0, 1, 0]).y[0] = "a"
+    for wrong in ({"a": 1}, 2.5, [{"a": 1}] * 3):
+        with pytest.raises(TypeError, match=r"field 'y'|cannot write"):
+            d.y[:] = wrong
     d.y[0] = 2
     assert told_labels(d) == ["bird", "cat", None]
 

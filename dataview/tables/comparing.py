@@ -26,7 +26,7 @@ KINDS = TEXTS + "OMm"
 
 _NUMBERS = "biuf"
 
-_ONE = (
+ONE_LABEL = (
     str,
     bytes,
     np.datetime64,
@@ -121,7 +121,7 @@ def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:
         )
     else:
         return _in_labels(codes), other
-    if not is_number and not isinstance(label, _ONE):
+    if not is_number and not isinstance(label, ONE_LABEL):
         return codes, other
     known = labels_of(codes)
     assert known is not None

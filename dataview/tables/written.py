@@ -18,8 +18,8 @@ from dataview.plan.gaps import holds_codes, is_numbered_alike, present_in, with_
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.sources import Memo
-from dataview.tables.coding import MISSING, coder, labelled, name_of, told, without_gaps
-from dataview.tables.comparing import KINDS, no_label
+from dataview.tables.coding import MISSING, coder, in_order, labelled, name_of, told, without_gaps
+from dataview.tables.comparing import KINDS, ONE_LABEL, no_label
 from dataview.tables.labels import Labels, as_array, checked_codes, labels_of, rows_of
 
 
@@ -36,7 +36,9 @@ def as_codes(target: Node, value: Any) -> Any:
         return _of_node(target, value)
     if isinstance(target, Sampled):  # whose samples are lists of several lengths
         return value
-    is_one = not isinstance(value, (list, tuple, np.ndarray))
+    is_one = value is None or isinstance(value, ONE_LABEL)
+    if not is_one and not isinstance(value, (list, tuple, np.ndarray)):
+        return value
     array = value if isinstance(value, np.ndarray) else as_array([value] if is_one else value)
     if array.dtype.kind not in KINDS:
         return value
@@ -193,7 +195,8 @@ class _Coding(_Landing):
         self.code = coder(labels.array())
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
-        codes = self.code(values)
+        with in_order(name_of(self.target)):
+            codes = self.code(values)
         unknown = (codes == MISSING) & labelled(values, present)
         if unknown.any():
             raise no_label(self.target, values[unknown][0], self.labels.list())
