@@ -151,17 +151,24 @@ def test_few_rows_open_nothing(path, x):
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
 def test_writes_are_seen(path, x, mode):
-    view = read_often(dv.open(path, mode), loaded=mode == "r")  # what is written is not mapped
+    view = read_often(dv.open(path, mode))
     rows = ORDER[:100]
     if mode == "r+":
         view[rows] = 3
         assert (view[rows]() == 3).all() and (view[int(rows[0])]() == 3).all()
+        view -= 1
+        assert (view[rows]() == 2).all() and (
+            view[ORDER[100:200], 3]() == x[ORDER[100:200], 3] - 1
+        ).all()
     np.load(path, mmap_mode="r+")[rows] = 4  # changes no time at once
     assert (view[rows]() == 4).all()
     with open(path, "r+b") as file:
         file.seek(-40, os.SEEK_END)
         file.write(np.full(10, 5, "f4").tobytes())
     assert (view[2999]() == 5).all() and (view[[2999] * 20]() == 5).all()
+    if mode == "r+":
+        view._append(view[rows])
+        assert (view[rows]() == 4).all() and len(read_often(dv.open(path, mode))) == 3100
 
 
 def test_another_file_in_its_place_is_seen(path, x, tmp_path):

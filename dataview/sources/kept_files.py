@@ -155,7 +155,7 @@ class KeptFile:
         self.held: OpenFile | None = None
         self.spent = 0
 
-    def note(self, file: io.FileIO, nbytes: int, calls: int, may_map: bool) -> None:
+    def note(self, file: io.FileIO, nbytes: int, calls: int) -> None:
         """Note what was just read of a file in so many calls."""
         self.spent += nbytes + CALL * calls
         if self.spent < CALL * CALLS or not hasattr(os, "preadv"):
@@ -164,7 +164,7 @@ class KeptFile:
         if held is None:
             self.held = OpenFile(file)
             self._make_room()
-        elif may_map and not held.is_settled and calls >= FEW and self.spent >= held.known[2]:
+        elif not held.is_settled and calls >= FEW and self.spent >= held.known[2]:
             held.load()
             self._make_room()
 

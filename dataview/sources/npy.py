@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     FindHeader: TypeAlias = Callable[[str], tuple[Header, FileState]]
 
 
+MOST_NOTED = 1 << 20
+"""Longer parts of a file that may be written are blocks of an update, which takes little memory."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Opening:
     """That a path was opened, until it is closed: for all arrays there.
@@ -123,13 +127,13 @@ class NpyFile:
         self.check()
         return io.FileIO(self.path, mode)
 
-    def note(self, file: io.FileIO, found: np.ndarray, in_a_run: bool, may_map: bool) -> None:
+    def note(self, file: io.FileIO, found: np.ndarray, in_a_run: bool) -> None:
         """Note what was read by position: a file that is read often stays open."""
         if found.nbytes <= sizes.file_bytes:
             kept = self.opening.kept.get(self.path)
             if kept is None:
                 kept = self.opening.kept.setdefault(self.path, KeptFile())
-            kept.note(file, found.nbytes, 1 if in_a_run or not found.ndim else len(found), may_map)
+            kept.note(file, found.nbytes, 1 if in_a_run or not found.ndim else len(found))
 
     def held(self) -> OpenFile | None:
         """Return the file if it stays open, and passes the check."""
@@ -232,9 +236,8 @@ class NpySource(Source):
                     read_at(file, found, run)
                 else:
                     file_rows.read(file, self.block, inside, found, self.writable)
-            if reused is None:
-                # What is updated in blocks takes little memory, and a map would add to it.
-                self.file.note(file, found, run is not None, not self.writable)
+            if reused is None and (found.nbytes <= MOST_NOTED or not self.writable):
+                self.file.note(file, found, run is not None)
         return found
 
     def _read_held(self, inside: Index, run: int | None) -> np.ndarray | None:
