@@ -696,6 +696,16 @@ def test_a_row_reads_its_group_alone_and_columns_asked_together_once(tmp_path):
     assert all(size < 3 * lines.GROUP_BYTES for size, _ in sizes[:2])
 
 
+@pytest.mark.parametrize("wrong", range(60, 100, 7))
+def test_of_two_mistakes_the_first_is_told(wrong, way, tmp_path):
+    rows = [f"{n},x" for n in range(100)]
+    rows[wrong] = f"no number,{'x' * 64}"
+    path = written(tmp_path, "\n".join(["n,s", *rows, '100,"not closed']))
+    small = mock.patch.multiple(csv_room, CHUNK=64, SAMPLE=64)
+    with small, pytest.raises(ValueError, match=rf"line {wrong + 2}, column 'n': 'no number'"):
+        dv.open(path, types={"n": int})
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_where_rows_begin_is_found_once_rows_are_read_by_number(end, way, tmp_path):
     rows = [f"{n},{'x' * (1 + n % 90)}" for n in range(5000)]
