@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +30,15 @@ from dataview.formats.texts.csv_lines import (
     records,
     row_starts,
 )
-from dataview.formats.texts.csv_parsing import Asked, Parser, Seen, asked_of, decoded, fields_of
+from dataview.formats.texts.csv_parsing import (
+    Asked,
+    Parser,
+    Seen,
+    asked_of,
+    decoded,
+    fields_of,
+    looked_at,
+)
 from dataview.formats.texts.dialect import MOST_COLUMNS, Dialect
 from dataview.formats.texts.folders import keyed, listed
 from dataview.formats.texts.text_bytes import (
@@ -78,12 +83,6 @@ SHORT = ("refuse", "missing")
 
 FEW = 8
 """The text of fewer groups, as that around a row, is parsed again sooner than two ways are gone."""
-
-THREADS = 2
-"""So many texts are looked at together."""
-
-AHEAD = 3
-"""So many texts are asked for before what was seen in the one before them is taken."""
 
 
 def open_csv(
@@ -456,55 +455,14 @@ def _groups(
     with (
         begin("reading", file.size, "B") as task,
         contextlib.closing(_chunks(file, dialect, start)) as texts,
-        contextlib.closing(_looked_at(texts, look)) as looked_at,
+        contextlib.closing(looked_at(texts, look)) as parts,
     ):
-        for end, count, found in looked_at:
+        for end, count, found in parts:
             rows.append(rows[-1] + count)
             ends.append(end)
             take(end, found)
             task.reach(end, file.size)
     return Groups(np.array(ends, np.intp), np.array(rows, np.intp))
-
-
-def _looked_at(
-    texts: Iterator[tuple[bytes, int, Cut]], look: Callable[[bytes, int], Any]
-) -> Generator[tuple[int, int, Any], None, None]:
-    """Yield where each text ends, how many rows it has, and what `look` returns of it.
-
-    A thread reads the texts itself that it looks at, one thread after the other: it takes a tenth
-    longer if a third thread reads for two, which are often as many as there are cores.  What is
-    seen in the first text spares the others much, so that it is taken before they are begun.
-    """
-
-    def step(before: Event, is_read: Event) -> tuple[int, int, Any] | None:
-        before.wait()
-        try:
-            one = next(texts, None)
-        finally:
-            is_read.set()
-        if one is None:
-            return None
-        raw, place, own = one
-        return place + own.end, own.rows, look(raw, place)
-
-    turn = Event()
-    turn.set()
-    waiting: deque[Future[tuple[int, int, Any] | None]] = deque()
-    with ThreadPoolExecutor(THREADS) as pool:
-
-        def submit() -> None:
-            nonlocal turn
-            before, turn = turn, Event()
-            waiting.append(pool.submit(step, before, turn))
-
-        submit()
-        while waiting:
-            found = waiting.popleft().result()
-            if found is None:
-                break
-            yield found
-            while len(waiting) < AHEAD:
-                submit()
 
 
 def _reopened(parser: Parser, asked: Asked, start: int, count: int, seen: list[int]) -> CsvTable:
