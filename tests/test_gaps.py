@@ -1778,3 +1778,31 @@ def _texts_in(value):
     elif value is not None:
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts_in(inner)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "values", "among"),
+    [
+        (pa.int64(), [1, 0, 2, None], [1, None]),
+        (pa.bool_(), [True, False], [True, None]),
+        (pa.bool_(), [True, False, None], [None]),
+        (pa.string(), ["a", "", None], [None, "a"]),
+        (pa.float64(), [0.0, 1.0, None], [None, 1.0]),
+        (pa.date32(), [datetime.date(1970, 1, 1), datetime.date(2020, 1, 1)], [None]),
+        (pa.dictionary(pa.int32(), pa.string()), ["a", "b", None], [None, "b"]),
+        (pa.dictionary(pa.int32(), pa.string()), ["a", "b"], ["b", "c"]),
+    ],
+)
+def test_what_is_missing_among_values_is_none_of_them(kind, values, among, invert):
+    x, others = (dv.View(pa.table({"x": pa.array(one, kind)})).x for one in (values, among))
+    known = {value for value in among if value is not None}
+    expected = [value is not None and (value in known) != invert for value in values]
+    assert np.asarray(np.isin(x, others, invert=invert)).tolist() == expected
+    if None not in values and not pa.types.is_dictionary(kind):
+        assert np.asarray(np.isin(x(), others, invert=invert)).tolist() == expected
+    if kind == pa.int64():
+        rows = dv.ragged([[1, 0], [2]])
+        found = np.isin(rows, others, invert=invert)
+        found = found() if isinstance(found, dv.View) else found
+        assert [row.tolist() for row in found] == [[not invert, invert], [invert]]

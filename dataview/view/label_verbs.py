@@ -15,6 +15,7 @@ from dataview.plan.gaps import present_in, without
 from dataview.plan.guards import check_no_record
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Late
+from dataview.plan.ragged import Ragged
 from dataview.show import title
 from dataview.view.face import (
     BaseView,
@@ -227,9 +228,28 @@ def _labels_from(labels: Any) -> Node:
 
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
     """Return NumPy's answer by the codes of labels; leave all else to NumPy."""
+    known = _without_gaps(test_elements, element)
+    if known is not test_elements:
+        return np.isin(element, known, invert=invert)
     codes = tables.codes_of(argument(element), test_elements)
     present = present_in(node_of(element)) if isinstance(element, BaseView) else None
     if present is not None:  # what is missing is neither among values nor not among them
         values = evaluated(test_elements) if codes is None else codes
         return np.isin(evaluated(element), values, invert=invert) & evaluate(present)
     return LEFT if codes is None else np.isin(evaluated(element), codes, invert=invert)
+
+
+def _without_gaps(values: Any, element: Any) -> Any:
+    """Return the values of a view that are there, of codes the labels; others as they are.
+
+    0 in the place of a missing value is no value, and two views may have other codes of a label.
+    """
+    node, other = (node_of(x) if isinstance(x, BaseView) else None for x in (values, element))
+    if node is None or isinstance(node, Ragged):
+        return values
+    present = present_in(node)
+    labels = None if other is None or tables.labels_of(other) is None else tables.labels_of(node)
+    if present is None and labels is None:
+        return values
+    found = evaluated(values) if present is None else evaluated(values)[evaluate(present)]
+    return found if labels is None else labels.array()[found[found >= 0]]
