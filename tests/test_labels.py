@@ -1398,6 +1398,9 @@ WRITES_OF_ALL = {
     "a joined view": put_into_a_join,
     "labels": lambda d, e: d.y.__setitem__(slice(None), told_labels(e)),
     "a field of labels": lambda d, e: d.y._write(dv.View(np.array(told_labels(e), object))),
+    "an array of Arrow": lambda d, e: d.y._write(pa.array(told_labels(e))),
+    "a dictionary of Arrow": lambda d, e: d.y._write(pa.array(told_labels(e)).dictionary_encode()),
+    "an array of objects": lambda d, e: np.copyto(d.y, np.array(told_labels(e), object)),
     "codes that are found": lambda d, e: d.y._write(dv.View(told_labels(e))._codes()),
     "a structured array": lambda d, e: d.__setitem__(
         slice(None),

@@ -37,9 +37,9 @@ def as_codes(target: Node, value: Any) -> Any:
     if isinstance(target, Sampled):  # whose samples are lists of several lengths
         return value
     is_one = value is None or isinstance(value, ONE_LABEL)
-    if not is_one and not isinstance(value, (list, tuple, np.ndarray)):
+    if not is_one and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
         return value
-    array = value if isinstance(value, np.ndarray) else as_array([value] if is_one else value)
+    array = as_array([value] if is_one else value)
     if array.dtype.kind not in KINDS:
         return value
     codes = _Coding(target).land(array, None)
