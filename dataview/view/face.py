@@ -219,7 +219,7 @@ def _to_write(view: BaseView, value: Any) -> tuple[Node, Any]:
     rows, node = _rows_of(view), node_of(view)
     found = tables.as_codes(node, unwrapped(value))
     if rows is not None:
-        check_row(rows, node, found)
+        check_row(rows, node, found, built(value))
     if isinstance(found, dict):
         return node, {name: _with_lengths(part) for name, part in found.items()}
     return node, _with_lengths(found)

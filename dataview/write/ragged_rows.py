@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,40 @@ from dataview.plan.build import field
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
+from dataview.plan.places import Place
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import array_or_none
+from dataview.write.changes import places_written
+from dataview.write.runs import Built, undo_moved
 
 
-def check_row(rows: Node, row: Node, value: Any) -> None:
+def check_row(rows: Node, row: Node, value: Any, built: Built | None) -> None:
     """Raise if one of some rows would be written by a row of another length.
 
     As an array it would take one value for all of its own, which NumPy repeats, but who writes rows
-    means a row; and of a swap, the one half would be done when the other half is refused.
+    means a row; and of a swap, the one half would be done when the other half is refused.  `built`
+    tells when the value was built, if it is a view.
     """
+    try:
+        _check(rows, row, value)
+    except ValueError as error:
+        if built is None or not isinstance(value, Node):
+            raise
+        told = undo_moved(_places(row), value, built)
+        if not told:
+            raise
+        raise ValueError(f"{error}{told}") from None
+
+
+def _places(row: Node) -> Iterator[Place]:
+    if isinstance(row, Record):
+        for part in members(row).values():
+            yield from _places(part.node)
+    else:
+        yield from places_written(row)
+
+
+def _check(rows: Node, row: Node, value: Any) -> None:
     if isinstance(rows, Ragged):
         _check_length(row, value)
     elif isinstance(rows, Record) and isinstance(row, Record):
@@ -28,7 +52,7 @@ def check_row(rows: Node, row: Node, value: Any) -> None:
         parts = _parts_of(value, tuple(row.fields)) if ragged else {}
         for name in ragged:
             if name in parts and name in row.fields:
-                check_row(field(rows, name), field(row, name), parts[name])
+                _check(field(rows, name), field(row, name), parts[name])
 
 
 def _may_be_ragged(node: Node) -> bool:
@@ -57,8 +81,14 @@ def _check_length(row: Node, value: Any) -> None:
         return  # rows of rows, which are compared one by one
     while len(given) > len(shape) and given[0] == 1:
         given = given[1:]
-    if len(given) == len(shape) and given != shape and is_broadcast_to(given, shape):
-        raise ValueError(
-            f"a row is written by a row of its shape: it has {shape}, the value {given}; a number "
-            "fills it, and d.x = dv.ragged(rows) makes the field one of other lengths"
+    if len(given) != len(shape) or given == shape:
+        return
+    told = f"a row is written by a row of its shape: it has {shape}, the value {given}"
+    if not is_broadcast_to(given, shape):
+        told = (
+            f"a value of shape {given} cannot be broadcast to the view's shape {shape}, that of "
+            "the row"
         )
+    raise ValueError(
+        f"{told}; a number fills it, and d.x = dv.ragged(rows) makes the field one of other lengths"
+    )

@@ -19,7 +19,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from types import CodeType
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.plan.node import Node
+from dataview.plan.places import Place
 from dataview.sources import Home, Reference
 from dataview.write.changes import Change
 from dataview.write.remembered import Places
@@ -222,10 +223,13 @@ def end() -> None:
 
 def of_view(changes: Sequence[Change], value: Node, built: Built) -> Member:
     """Return the write of a view as a member of a run; refuse it if it would lose data."""
-    reads = [spot_of(place) for place in places_read(value)]
-    member = _member(changes, reads, built.is_part and is_shown(value))
+    member = _member(changes, _spots_read(value), built.is_part and is_shown(value))
     begin(member, built)
     return _kept(member, changes)
+
+
+def _spots_read(value: Node) -> list[Spot]:
+    return [spot_of(place) for place in places_read(value)]
 
 
 def is_within_statement() -> bool:
@@ -337,8 +341,38 @@ def _check(member: Member) -> None:
         _refuse(list(_run.writes))
 
 
+def undo_moved(targets: Iterable[Place], value: Node, built: Built) -> str:
+    """Undo the run if it has read what a write that is refused was to change; say so.
+
+    Rows that go round are written one after the other, and are lost if one of them does not fit.
+    Within a statement it is undone, too, if it has changed the value.
+    """
+    is_later = _is_later(_step())
+    if not _run.goes_on or built.writes > _run.began or not (built.is_part or is_later):
+        return ""
+    _run.take_in()
+    is_moved = _run.read.meet([spot_of(place) for place in targets])
+    if not is_moved and not (is_later and _run.changed.meet(_spots_read(value))):
+        return ""
+    told, failure = _undone(list(_run.writes))
+    if failure is not None:
+        raise failure
+    return f"; {told}"
+
+
 def _refuse(earlier: Sequence[Member]) -> None:
     """Undo what can be undone, and raise."""
+    told, failure = _undone(earlier)
+    raise ValueError(
+        "a row is a view, so rows cannot be swapped like values: of these assignments, one has "
+        "changed the value of another. Write v[[0, 1]] = v[[1, 0]], or take the rows in "
+        f"another order by v._shuffled(seed). This assignment was not carried out; {told}; "
+        "what else was written in between stays"
+    ) from failure
+
+
+def _undone(earlier: Sequence[Member]) -> tuple[str, Exception | None]:
+    """End the run and undo what can be undone of it; return what to say, and what went wrong."""
     count = _run.forgotten + len(earlier)
     end()
     undone, failure = 0, None
@@ -348,13 +382,8 @@ def _refuse(earlier: Sequence[Member]) -> None:
         except Exception as error:
             failure = failure or error
     kept = " (not what was of more than 1 MB in all, or was changed since)"
-    raise ValueError(
-        "a row is a view, so rows cannot be swapped like values: of these assignments, one has "
-        "changed the value of another. Write v[[0, 1]] = v[[1, 0]], or take the rows in "
-        "another order by v._shuffled(seed). This assignment was not carried out; undone: "
-        f"{undone} of the {count} before it that belong to it{kept if undone < count else ''}; "
-        "what else was written in between stays"
-    ) from failure
+    told = f"undone: {undone} of the {count} before it that belong to it"
+    return told + (kept if undone < count else ""), failure
 
 
 def _nbytes_of(array: np.ndarray) -> int:
