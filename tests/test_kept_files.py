@@ -210,7 +210,7 @@ def test_what_is_not_there_can_be_taken_without_harm(path, x):
 
 
 LOST = """
-import faulthandler, multiprocessing, os, sys, threading
+import faulthandler, multiprocessing, os, signal, sys, threading
 import numpy as np
 import dataview as dv
 from dataview.sources.file_pieces import Block
@@ -241,6 +241,12 @@ view = dv.open(path)
 for _ in range(4):
     view[np.arange(2900, step=40)]()
 (kept,) = node_of(view).source.file.opening.kept.values()
+if why == "a later dump of tracebacks":
+    faulthandler.enable()
+if why == "a signal that was sent before":
+    signal.signal(signal.SIGBUS, lambda *_: None)  # as its own handler, which was not there then
+    kept.held.rows(block, np.arange(20)[::-1])
+    os.kill(os.getpid(), signal.SIGBUS)
 if why == "in a fork with its own handler":
     def child():
         faulthandler.enable()
@@ -250,6 +256,9 @@ if why == "in a fork with its own handler":
     process.join()
     sys.exit(process.exitcode)
 lost(kept.held, 8 if why == "threads" else 1)
+if why == "a signal that is sent":
+    kept.held.rows(block, np.arange(20)[::-1])
+    os.kill(os.getpid(), signal.SIGBUS)
 if why.startswith("a map of others"):
     if why.endswith("dumped"):
         faulthandler.enable()
@@ -265,10 +274,41 @@ if why.startswith("a map of others"):
 
 
 @pytest.mark.parametrize(
-    "why", ["alone", "threads", "a dump of tracebacks", "in a fork with its own handler"]
+    "why",
+    [
+        "alone",
+        "threads",
+        "a dump of tracebacks",
+        "a later dump of tracebacks",
+        "a signal that was sent before",
+        "in a fork with its own handler",
+    ],
 )
 def test_a_process_goes_on_when_a_file_is_cut_short_while_rows_are_taken(tmp_path, why):
     assert printed("-c", LOST, tmp_path / "x.npy", why) == "went on\n"
+
+
+def test_an_interrupt_that_comes_with_a_lost_page_is_not_lost(path, monkeypatch):
+    held = kept_of(read_often(dv.open(path))).held
+    answer, told = lost_pages._answer, []
+
+    def interrupted(*given):
+        told.append(given)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+        answer(*given)
+
+    monkeypatch.setattr(lost_pages, "_answer", interrupted)
+    os.truncate(path, 5000)
+    block, rows = Block(128, (3000, 10), np.dtype("f4")), np.arange(20) + 2000
+    with pytest.raises(KeyboardInterrupt):
+        held.rows(block, rows)
+    assert len(told) == 2 and held.rows(block, rows) is None
+
+
+def test_a_signal_that_others_send_ends_the_process(tmp_path):
+    process = python("-c", LOST, tmp_path / "x.npy", "a signal that is sent")
+    assert process.stdout == "went on\n" and process.returncode == -signal.SIGBUS
 
 
 @pytest.mark.parametrize("how", ["", "dumped"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import os
 import platform
 import signal
 import sys
@@ -31,8 +30,11 @@ AT_ONCE = 1 << 24
 _MACHINES = ("x86_64", "aarch64")
 """Where the system lays out what it says of a signal as it is read here."""
 
-_SIGACTION_BYTES, _FLAGS_AT, _PLACE_AT = 152, 136, 16
-"""The size of C's `struct sigaction`, its flags in it, and the touched place in `siginfo_t`."""
+_SIGACTION_BYTES, _FLAGS_AT = 152, 136
+"""The size of C's `struct sigaction`, and where its flags are."""
+
+_CODE_AT, _PLACE_AT = 8, 16
+"""Where C's `siginfo_t` tells why there is a signal, and which place was touched."""
 
 _TELL_THE_PLACE = 4
 """The flag SA_SIGINFO: the handler is told which place was touched."""
@@ -54,14 +56,14 @@ class Map:
         self.address: int = self.bytes.__array_interface__["data"][0]
         self.is_lost = False
         self.known: tuple[Block, np.ndarray] | None = None
-        _maps.add(self)
+        _maps[self.address] = self
 
     def rows(self, block: Block, rows: np.ndarray) -> np.ndarray | None:
         """Return rows of an array in the file as a new array, None if they are not there."""
         found: np.ndarray = self._array(block).take(rows, 0, None, "clip")
         if not _is_aligned(block):
             found = found.view(block.dtype).reshape(len(rows), *block.shape[1:])
-        return None if self.is_lost else found
+        return self._lost() if self.is_lost else found
 
     def part(self, block: Block, index: Index) -> np.ndarray | None:
         """Return what an index selects of a block as a new array; None if it is not there.
@@ -73,12 +75,18 @@ class Map:
         found = gather.read(block.member_of(self._array(block)), index)
         if index.is_box or not found.flags.forc:
             found = np.array(found, order="K")
-        return None if self.is_lost else found
+        return self._lost() if self.is_lost else found
+
+    def _lost(self) -> np.ndarray | None:
+        """Return None, or raise the interrupt that came with the signal, if one did."""
+        if _interrupts:
+            _interrupts.clear()
+            raise KeyboardInterrupt
+        return None
 
     def _array(self, block: Block) -> np.ndarray:
         """Return an array in the file, as bytes if it is at an odd place."""
-        if not _is_handled:
-            handle()
+        handle()
         known = self.known
         if known is None or known[0] is not block:
             is_aligned, bytes_ = _is_aligned(block), block.row_bytes
@@ -93,9 +101,8 @@ def _is_aligned(block: Block) -> bool:
     return block.place % block.dtype.alignment == 0
 
 
-_maps: weakref.WeakSet[Map] = weakref.WeakSet()
-_is_handled = False
-"""Whether the signal is handled here; a forked process may soon have a handler of its own."""
+_maps: weakref.WeakValueDictionary[int, Map] = weakref.WeakValueDictionary()
+_interrupts: list[bool] = []
 
 
 def can_handle() -> bool:
@@ -104,37 +111,29 @@ def can_handle() -> bool:
 
 
 def handle() -> None:
-    """Handle the signal from now on, unless this is done already."""
-    global _is_handled
-    system, before = _system(), ctypes.create_string_buffer(_SIGACTION_BYTES)
-    assert system is not None
-    system.sigaction(signal.SIGBUS, None, before)
-    ours = ctypes.cast(_handler(), ctypes.c_void_p).value
-    if ctypes.c_void_p.from_buffer(before).value != ours:
-        _before[:] = before.raw
+    """Handle the signal from now on; this is looked at before each copy, since others may, too."""
+    system, ours = _system(), _handler().value
+    system.sigaction(signal.SIGBUS, None, ctypes.addressof(_now))
+    if _handled_by.value != ours:
+        _before[:] = _now.raw
         action = ctypes.create_string_buffer(_SIGACTION_BYTES)
         ctypes.c_void_p.from_buffer(action).value = ours
         ctypes.c_int.from_buffer(action, _FLAGS_AT).value = _TELL_THE_PLACE
-        system.sigaction(signal.SIGBUS, action, None)
-    _is_handled = True
+        system.sigaction(signal.SIGBUS, ctypes.addressof(action), None)
 
-
-def _forget() -> None:
-    global _is_handled
-    _is_handled = False
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
 
 _before = bytearray(_SIGACTION_BYTES)
 """Who handled the signal before."""
 
+_now = ctypes.create_string_buffer(_SIGACTION_BYTES)
+_handled_by = ctypes.c_void_p.from_buffer(_now)
+"""Who handles it when it was looked at last."""
+
 
 @functools.cache
 def _system() -> Any:
-    """Return C's own functions, None where there are none for signals."""
-    system: Any = ctypes.CDLL(None, use_errno=True)
+    """Return C's own functions, None where there are none for signals; they keep Python's lock."""
+    system: Any = ctypes.PyDLL(None)
     if not hasattr(system, "sigaction"):
         return None
     word, size = ctypes.c_void_p, ctypes.c_size_t
@@ -145,22 +144,35 @@ def _system() -> Any:
 
 
 @functools.cache
-def _handler() -> Any:
+def _handler() -> ctypes.c_void_p:
     """Return the function that handles the signal, as C calls it; it is kept for good."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)(_on_signal)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
+    return ctypes.cast(kind(_on_signal), ctypes.c_void_p)
 
 
 def _on_signal(number: int, told: int, _: Any) -> None:
     """Put empty pages where a map has lost its own; else have the one before handle the signal."""
+    try:
+        _answer(number, told)
+    except KeyboardInterrupt:  # it came at the same time; a function that C calls cannot raise it
+        _interrupts.append(True)
+        _answer(number, told)
+
+
+def _answer(number: int, told: int) -> None:
+    was_sent = ctypes.c_int.from_address(told + _CODE_AT).value <= 0
     place: int = ctypes.c_size_t.from_address(told + _PLACE_AT).value
-    for one in list(_maps):
-        end = one.address + len(one.bytes)
-        if one.address <= place < end:
+    for one in [] if was_sent else [found() for found in _maps.valuerefs()]:
+        if one is not None and one.address <= place < one.address + len(one.bytes):
             one.is_lost = True
             first = place - place % mmap.PAGESIZE
+            size = one.address + len(one.bytes) - first
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _IN_ITS_PLACE
-            if _system().mmap(first, end - first, mmap.PROT_READ, flags, -1, 0) == first:
+            if _system().mmap(first, size, mmap.PROT_READ, flags, -1, 0) == first:
                 return
-    # It gets the signal when the touch is repeated; if it hands it back here, the system does.
-    _system().sigaction(number, bytes(_before), None)
+    # If the one before hands it back here, the system handles it.
+    before = bytes(_before)
     _before[:] = bytes(_SIGACTION_BYTES)
+    _system().sigaction(number, before, None)
+    if was_sent:  # else the place is touched again
+        signal.raise_signal(number)
