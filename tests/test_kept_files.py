@@ -209,6 +209,19 @@ def test_what_is_not_there_can_be_taken_without_harm(path, x):
     assert not held.read(np.empty((20, 10), "f4"), 100_000)
 
 
+def test_a_file_that_is_cut_short_within_a_page_while_rows_are_taken(path, monkeypatch):
+    """There is no signal then: the rest of the page is zeros."""
+    view, rows_of = read_often(dv.open(path)), lost_pages.Map.rows
+
+    def cut_short(*given):
+        os.truncate(path, os.path.getsize(path) - 100)
+        return rows_of(*given)
+
+    monkeypatch.setattr(lost_pages.Map, "rows", cut_short)
+    with pytest.raises(ValueError, match=r"x\.npy has changed.*cut short"):
+        view[[2999] * 20]()
+
+
 LOST = """
 import faulthandler, multiprocessing, os, signal, sys, threading
 import numpy as np

@@ -60,7 +60,10 @@ class Map:
 
     def rows(self, block: Block, rows: np.ndarray) -> np.ndarray | None:
         """Return rows of an array in the file as a new array, None if they are not there."""
-        found: np.ndarray = self._array(block).take(rows, 0, None, "clip")
+        array = self._array(block)
+        if array is None:
+            return None
+        found: np.ndarray = array.take(rows, 0, None, "clip")
         if not _is_aligned(block):
             found = found.view(block.dtype).reshape(len(rows), *block.shape[1:])
         return self._lost() if self.is_lost else found
@@ -70,9 +73,10 @@ class Map:
 
         Of an array at an odd place NumPy would first copy all, so nothing is read of it.
         """
-        if not _is_aligned(block):
+        array = self._array(block) if _is_aligned(block) else None
+        if array is None:
             return None
-        found = gather.read(block.member_of(self._array(block)), index)
+        found = gather.read(block.member_of(array), index)
         if index.is_box or not found.flags.forc:
             found = np.array(found, order="K")
         return self._lost() if self.is_lost else found
@@ -84,12 +88,14 @@ class Map:
             raise KeyboardInterrupt
         return None
 
-    def _array(self, block: Block) -> np.ndarray:
-        """Return an array in the file, as bytes if it is at an odd place."""
+    def _array(self, block: Block) -> np.ndarray | None:
+        """Return an array in the file, as bytes if it is at an odd place; None if it is longer."""
         handle()
         known = self.known
         if known is None or known[0] is not block:
             is_aligned, bytes_ = _is_aligned(block), block.row_bytes
+            if block.place + block.shape[0] * bytes_ > len(self.bytes):
+                return None
             shape = block.shape if is_aligned else (block.shape[0], bytes_)
             dtype = block.dtype if is_aligned else np.dtype(np.uint8)
             known = self.known = block, np.ndarray(shape, dtype, self.bytes, block.place)

@@ -1,6 +1,6 @@
 """NumPy's `.npy` files: which of them is open, and the array in it as a store.
 
-Each read and write first checks that the file is still the one that was opened.
+Each read and write checks that the file is still the one that was opened.
 """
 
 from __future__ import annotations
@@ -135,14 +135,18 @@ class NpyFile:
                 kept = self.opening.kept.setdefault(self.path, KeptFile())
             kept.note(file, found.nbytes, 1 if in_a_run or not found.ndim else len(found))
 
-    def held(self) -> OpenFile | None:
-        """Return the file if it stays open, and passes the check."""
+    def read_kept(self, read: Callable[[OpenFile], np.ndarray | None]) -> np.ndarray | None:
+        """Return what is read of the file if it stays open; None if it does not, or is another.
+
+        The file is looked at afterwards: so it is known, too, if it was cut short meanwhile.
+        """
         kept = self.opening.kept.get(self.path)
         held = None if kept is None else kept.held
         if kept is None or held is None:
             return None
         if self.opening.is_closed:
             self.opening.check()
+        found = read(held)
         try:
             now = os.stat(self.path)
         except OSError:  # opening it says why
@@ -151,7 +155,8 @@ class NpyFile:
         if held.known != (now.st_dev, now.st_ino, now.st_size):
             kept.drop()
             return None
-        return held if self.state == (*held.known, now.st_mtime_ns) or self._begins(held) else None
+        is_same = self.state == (*held.known, now.st_mtime_ns) or self._begins(held)
+        return found if is_same else None
 
     def _begins(self, held: OpenFile) -> bool:
         """Whether a file begins as it did: of one that was just written the time tells nothing."""
@@ -220,7 +225,7 @@ class NpySource(Source):
             return np.ndarray(index.shape, self.dtype)
         size, run = self._bytes_of(index), self._run(index)
         inside = index if run is not None else self._in_file(index)
-        found = self._read_held(inside, run) if reused is None else None
+        found = self._read_kept(inside, run) if reused is None else None
         if found is not None:
             return found
         with self.file.checked("rb") as file:
@@ -240,27 +245,25 @@ class NpySource(Source):
                 self.file.note(file, found, run is not None)
         return found
 
-    def _read_held(self, inside: Index, run: int | None) -> np.ndarray | None:
+    def _read_kept(self, inside: Index, run: int | None) -> np.ndarray | None:
         """Return a run of bytes, or a part of few rows, if the file stays open; else None."""
-        if run is not None and self._bytes_of(inside) > sizes.file_bytes:
-            return None
-        held = self.file.held()
-        if held is None:
-            return None
         if run is None:
-            return held.part(self.block, inside)
-        found = np.empty(inside.shape, self.dtype)
-        return found if held.read(found, run) else None
+            return self.file.read_kept(lambda held: held.part(self.block, inside))
+        if self._bytes_of(inside) > sizes.file_bytes:
+            return None
+
+        def read(held: OpenFile) -> np.ndarray | None:
+            found = np.empty(inside.shape, self.dtype)
+            return found if held.read(found, run) else None
+
+        return self.file.read_kept(read)
 
     def rows_at_hand(self, rows: Rows) -> np.ndarray | None:
         """Return rows as a new array if the file stays open, and they are few bytes."""
         count = 1 if isinstance(rows, int) else len(rows)
         if not 0 < self.row_bytes * count <= sizes.file_bytes:
             return None
-        held = self.file.held()
-        if held is None:
-            return None
-        return held.rows(self.block, rows)
+        return self.file.read_kept(lambda held: held.rows(self.block, rows))
 
     def write(self, index: Index, value: np.ndarray) -> None:
         """Write through the index into the file; no other byte of it is written."""
