@@ -1821,3 +1821,26 @@ def test_a_part_whose_reading_was_interrupted_is_read_again(tmp_path, monkeypatc
         if ahead is not None:
             ahead.join()
     assert interrupted
+
+
+# ---------------------------------------------------------------- columns that cannot be read
+
+
+def json_part(path, column):
+    rows = [{"r": number, "b": value} for number, value in enumerate(column)]
+    path.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def arrow_part(path, column):
+    months = [pa.MonthDayNano([1, 0, 0])] * len(column) if "x" in column else column
+    table = pa.table({"r": range(len(column)), "b": months})
+    feather.write_feather(table, path.with_suffix(".feather"))
+
+
+@pytest.mark.parametrize("made", [json_part, arrow_part])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_one_part_cannot_read_is_not_missing(tmp_path, made, order):
+    for number, column in enumerate([[1, 2], [3, "x"]][::order]):
+        made(tmp_path / f"part-{number}", column)
+    with pytest.raises(ValueError, match=rf"part-{int(order > 0)}.*field 'b'"):
+        dv.open(tmp_path, layout="parts", schema="union", manifest=True)

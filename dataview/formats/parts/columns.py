@@ -71,6 +71,15 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     return kind.meant(leaf.node.meta)
 
 
+def unread_of(node: Node, above: Name = ()) -> Iterator[tuple[Name, str]]:
+    """Yield the columns of an opened part that cannot be read, each with the reason."""
+    if isinstance(node, Record):
+        for name, why in node.fields.unread.items():
+            yield (*above, name), why
+        for name, part in members(node).items():
+            yield from unread_of(part.node, (*above, name))
+
+
 def rows_in(node: Node) -> int:
     """Return the number of rows of an opened part."""
     first = next((leaf.node for _, leaf in leaves_of(node)), None)

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 from dataview.errors import warn
 from dataview.formats.contents import NoRows
 from dataview.formats.parts import manifest
-from dataview.formats.parts.columns import kinds_of, labels_of, labels_together, rows_in
+from dataview.formats.parts.columns import (
+    kinds_of,
+    labels_of,
+    labels_together,
+    rows_in,
+    unread_of,
+)
 from dataview.formats.parts.listing import File, Listing, listed
 from dataview.formats.tables import Kind, Name
 from dataview.plan.node import Node
@@ -82,6 +88,10 @@ Labels = Mapping[Name, list[object]]
 """What the codes of columns stand for."""
 
 
+Reasons = Mapping[Name, str]
+"""Why columns of a part cannot be read."""
+
+
 class Counted(NamedTuple):
     """Listed parts with how many rows each has, and which of some schemas.
 
@@ -144,20 +154,34 @@ def counted(
             "manifest=True makes a new one"
         )
 
-    def look(number: int) -> tuple[Fact, Labels, Node | None]:
+    def look(number: int) -> tuple[Fact, Labels, Reasons, Node | None]:
         node, fact = opened_part(how, listing.path(number))
-        return fact, {} if node is None else labels_of(node), None if number else node
+        if node is None:
+            return fact, {}, {}, None
+        return fact, labels_of(node), dict(unread_of(node)), None if number else node
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(look, places))
-    fresh = {listing.files[n]: fact for n, (fact, _, _) in zip(places, found, strict=True)}
+    fresh = {listing.files[n]: one[0] for n, one in zip(places, found, strict=True)}
     facts = {**(noted or {}), **fresh}
-    labels = labels_together([labels, *(own for _, own, _ in found)])
+    labels = labels_together([labels, *(own for _, own, _, _ in found)])
+    for number, (_, _, unread, _) in zip(places, found, strict=True):
+        _check_readable(listing.path(number), unread, [facts[file][1] for file in listing.files])
     whole = _together(listing, [facts[file] for file in listing.files], labels)
     if how.manifest and places:
         told = (whole.rows, whole.schemas, whole.which, whole.labels)
         manifest.write(how.noted, listing.files, told, how.format, how.options)
-    return whole, found[0][2] if found else None
+    return whole, found[0][3] if found else None
+
+
+def _check_readable(path: str, unread: Reasons, schemas: Sequence[Schema]) -> None:
+    """Raise if a part has columns that others have, and it cannot be read: they are not missing."""
+    for name, why in unread.items():
+        if any(own[: len(name)] == name for schema in schemas for own in schema):
+            raise ValueError(
+                f"{shown(path)} is no part: field {'.'.join(name)!r} is not readable there "
+                f"({why}), and other parts have it; mend that file, or give paths without it"
+            )
 
 
 def _noted(how: How) -> tuple[Mapping[File, Fact] | None, Labels]:
