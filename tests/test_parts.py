@@ -1844,3 +1844,26 @@ def test_what_one_part_cannot_read_is_not_missing(tmp_path, made, order):
         made(tmp_path / f"part-{number}", column)
     with pytest.raises(ValueError, match=rf"part-{int(order > 0)}.*field 'b'"):
         dv.open(tmp_path, layout="parts", schema="union", manifest=True)
+
+
+@pytest.mark.parametrize("first", ["no values", "no rows"])
+@pytest.mark.parametrize("layout", [None, "parts"])
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather])
+def test_what_a_column_means_is_said_by_a_part_with_values(tmp_path, first, layout, write):
+    zone = pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("us", "America/New_York"))
+    kinds = {
+        "t": zone,
+        "u": pa.array([datetime.time(3)], pa.time64("us")),
+        "d": pa.array([decimal.Decimal("1.25")], pa.decimal128(9, 2)),
+        "k": pa.array(["x"]).dictionary_encode(),
+    }
+    full = pa.table({"a": [1], **kinds})
+    empty = {"a": pa.array([0][: first == "no values"], pa.int64())}
+    if first == "no values":
+        empty |= dict.fromkeys(kinds, pa.nulls(1))
+    suffix = ".parquet" if write is pq.write_table else ".feather"
+    write(pa.table(empty), tmp_path / f"part-0{suffix}")
+    write(full, tmp_path / f"part-1{suffix}")
+    d = dv.open(tmp_path, schema="union", **({} if layout is None else {"layout": layout}))
+    assert pa.table(d).schema.remove_metadata() == full.schema
+    assert pa.table(d)[-1:].to_pylist() == full.to_pylist()

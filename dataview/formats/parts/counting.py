@@ -213,5 +213,8 @@ def _together(listing: Listing, facts: Sequence[Fact], labels: Labels) -> Counte
             schemas.append(schema)
         which.append(schemas.index(schema))
     counts = tuple(rows for rows, _ in facts)
-    models = tuple(listing.files[which.index(number)] for number in range(len(schemas)))
+    # The last one stays: of each schema the first file with rows, else the first one.
+    order = sorted(range(len(which)), key=lambda number: (counts[number] > 0, -number))
+    model_of = {which[number]: listing.files[number] for number in order}
+    models = tuple(model_of[number] for number in range(len(schemas)))
     return Counted(listing, counts, tuple(schemas), tuple(which), models, labels)

@@ -152,11 +152,13 @@ class FolderTable(Tables):
     def node(self, fill: Any) -> Node:
         """Return the record of the columns."""
         leaves: dict[Name, Leaf] = {}
+        without: dict[Name, Leaf] = {}  # of a column without values a file tells only the name
         lost = {} if self.listed else dict(_beside(self.path))
         for table in self.tables:
             lost |= table.lost
             for name, leaf in table.leaves.items():
-                leaves.setdefault(name, leaf)
+                (without if leaf.kind.nature == NOTHING else leaves).setdefault(name, leaf)
+        leaves = {**without, **leaves}
         metas = {name: dict(leaf.meta) for name, leaf in leaves.items()}
         for name, meta in metas.items():
             if DECIMAL in meta:  # that of all files may have more digits
