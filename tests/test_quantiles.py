@@ -1,7 +1,10 @@
 """Quantiles and distinct values: equal to NumPy's, in few passes and a bounded memory."""
 
+import errno
 import math
+import os
 import pickle
+import tempfile
 import tracemalloc
 
 import numpy as np
@@ -25,6 +28,7 @@ from oracle import (
     public_class,
     silence,
 )
+from stores import no_file_beyond
 
 METHODS = [
     "linear",
@@ -226,6 +230,41 @@ def test_memory_is_bounded_whatever_the_number_of_rows(n):
             tracemalloc.stop()
     assert_same(got, expected)
     assert peak < 6 << 20
+
+
+def padded(x):
+    """Give rows of 1 to 3 equal numbers, which a function makes, with zeros behind."""
+    return x._map(lambda n: np.full(int(n) % 3 + 1, n), shape=(None,), dtype="f8")._pad()()
+
+
+KEPT_IN_FILES = pytest.mark.parametrize(
+    ("kept", "numpys"),
+    [
+        (
+            lambda x: x._map_batches(lambda part: part() + 0, shape=(), dtype="f8")._median(0)(),
+            np.median,
+        ),
+        (padded, lambda x: np.where(np.arange(3) <= x[:, None] % 3, x[:, None], 0)),
+    ],
+    ids=["rows", "ragged rows"],
+)
+
+
+@pytest.mark.parametrize("keeps_room", [True, False])
+@KEPT_IN_FILES
+def test_a_full_disk_for_temporary_files_is_an_error(
+    kept, numpys, keeps_room, tmp_path, monkeypatch
+):
+    if not keeps_room:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    x = np.arange(2000.0)
+    with sizes.set(quantile_bytes=1 << 12):
+        assert_same(kept(dv.View(x)), numpys(x))
+        with no_file_beyond(1 << 12), pytest.raises(OSError, match="file; TMPDIR=") as found:
+            kept(dv.View(x))
+    assert found.value.errno == errno.EFBIG and found.value.filename == str(tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("axis", [0, None])

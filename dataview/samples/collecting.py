@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -43,7 +42,7 @@ from dataview.samples.ragged import (
     without_data,
 )
 from dataview.samples.streams import Stream, arriving, samples_of
-from dataview.sources import made_so_far
+from dataview.sources import made_so_far, scratch_file
 
 RAGGED_BYTES = 1 << 12
 """What a sample of unknown length is taken for, where samples are counted out by their size."""
@@ -192,7 +191,7 @@ def _collected(node: Node, like: Node) -> Node:
     passing = arriving(node)
     with begin("reading", node.count) as task, contextlib.ExitStack() as files:
         columns = {
-            path: _column(like, files.enter_context(tempfile.TemporaryFile()), path)
+            path: _column(like, files.enter_context(scratch_file()), path)
             for path, like in leaves.items()
         }
         count = 1

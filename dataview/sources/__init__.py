@@ -31,7 +31,7 @@ from dataview.sources.functions import (
     making,
 )
 from dataview.sources.memory import ArraySource
-from dataview.sources.new_files import new_file, new_place, temporary_file
+from dataview.sources.new_files import new_file, new_place, scratch_file, temporary_file
 from dataview.sources.new_folders import new_folder
 from dataview.sources.npy import (
     NpyFile,
@@ -196,6 +196,7 @@ __all__ = [
     "run_of",
     "scattered",
     "scheme_of",
+    "scratch_file",
     "shown",
     "state_of",
     "store_of_file",

@@ -17,10 +17,11 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from dataview.sources.file_access import closed_on_error
+from dataview.sources.file_access import closed_on_error, keep_room
 
 if sys.platform != "win32":
     import fcntl
@@ -33,6 +34,9 @@ BINARY = getattr(os, "O_BINARY", 0)
 
 LONGEST_NAME = 200
 """The most bytes of the target's name in a temporary one: systems have a limit, mostly 255."""
+
+ZEROS = 1 << 20
+"""How many bytes are written at a time where no room can be kept otherwise."""
 
 
 @contextlib.contextmanager
@@ -121,6 +125,32 @@ def temporary_file(path: str) -> Iterator[tuple[BinaryIO, str]]:
         if temporary is not None:  # while the lock is held
             os.unlink(temporary)
         file.raw.close()
+
+
+@contextlib.contextmanager
+def scratch_file(room: int = 0) -> Iterator[BinaryIO]:
+    """Open a file in the folder for temporary files, which stays while it is open or mapped.
+
+    It has so many bytes, and the disk has room for them: what is mapped can be written.
+    """
+    folder = tempfile.gettempdir()
+    what = "a temporary file; TMPDIR= names another folder"
+    with tempfile.TemporaryFile(buffering=0) as held:
+        file = io.BufferedWriter(_Written(held.fileno(), folder, what, closefd=False))
+        try:
+            if room:
+                _keep_room(file, room, folder, what)
+            yield file
+        finally:
+            file.raw.close()
+
+
+def _keep_room(file: BinaryIO, room: int, folder: str, what: str) -> None:
+    with _saying(folder, what):
+        keep_room(file.fileno(), room, folder)
+    for place in range(os.fstat(file.fileno()).st_size, room, ZEROS):  # not in this system
+        file.write(bytes(min(ZEROS, room - place)))
+    file.flush()
 
 
 class _Written(io.FileIO):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -24,7 +23,7 @@ from dataview.plan.gaps import present_or_all, with_mask
 from dataview.plan.kinds import Extents, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Evaluate, Node, Shape
 from dataview.plan.ragged import Ragged
-from dataview.sources import ArraySource, Made, Memo, made_so_far, making
+from dataview.sources import ArraySource, Made, Memo, made_so_far, making, scratch_file
 
 
 def is_made_of_rows(node: Node) -> bool:
@@ -119,8 +118,7 @@ class KeptRows:
         if in_memory or nbytes <= sizes.quantile_bytes // 2 or dtype.hasobject:
             self.rows = np.empty(shape, dtype)
             return
-        with tempfile.TemporaryFile() as file:  # the memory that is mapped to it stays
-            file.truncate(nbytes)
+        with scratch_file(nbytes) as file:  # the memory that is mapped to it stays
             self.rows = np.memmap(file, dtype, "r+", 0, shape)
 
     def add(self, block: np.ndarray) -> None:

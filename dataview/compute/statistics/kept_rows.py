@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -36,6 +35,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.walk import below, rebuilt
+from dataview.sources import scratch_file
 
 Keeping: TypeAlias = KeptRows | RaggedInFile
 """What keeps the rows of a node as they come."""
@@ -75,7 +75,7 @@ class RowsForLater:
         if not isinstance(node, Sampled):
             return KeptRows(node, node in self.whole)
         like = cast(Any, node).rows(np.arange(0))
-        file = self.files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (it is closed)
+        file = self.files.enter_context(scratch_file())
         return RaggedInFile.like(like, file, self.evaluate)
 
     def make(self) -> None:
