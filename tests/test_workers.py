@@ -1,6 +1,7 @@
 """Workers of loaders: threads and processes, the order of batches, how workers end and clean up."""
 
 import contextlib
+import errno
 import functools
 import gc
 import io
@@ -480,6 +481,20 @@ def test_too_little_shared_memory_is_told_and_pipes_do(monkeypatch):
     assert [batch.y().tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
     batches[0].x += 1
     assert "of shared memory are needed and 10 are free" in str(told[0].message)
+
+
+@pytest.mark.usefixtures("tidy")
+def test_shared_memory_that_is_free_and_gone_when_it_is_taken_is_told(monkeypatch):
+    def full(handle, place, count):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with (
+        pytest.warns(RuntimeWarning, match="bytes of shared memory are needed"),
+        dataset(N)._loader(4, workers=2, kind="process") as loader,
+    ):
+        batches = list(loader)
+    assert [batch.y().tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
 
 
 SCRIPT = """

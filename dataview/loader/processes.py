@@ -25,6 +25,7 @@ from dataview.errors import warn
 from dataview.index.progress import progress
 from dataview.loader.callers import hearing, tell, ways
 from dataview.loader.outcome import Outcome
+from dataview.sources import keep_room
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _ALIGN = 64
+_SHARED = "/dev/shm"
 _PATIENCE = 0.3
 """How many seconds a process has to end, or to say where it is, before that is done without it."""
 _SENT = "kind='process' sends the view and its functions to worker processes by pickle"
@@ -157,16 +159,39 @@ def _allocate(size: int) -> SharedMemory | None:
 
     if not size:
         return None
-    if os.path.isdir("/dev/shm"):
-        found = os.statvfs("/dev/shm")
-        free = found.f_bavail * found.f_frsize
-        if size > free:
-            warn(
-                f"{size} bytes of shared memory are needed and {free} are free, so the data goes "
-                "through pipes, which is slower"
-            )
-            return None
-    return SharedMemory(create=True, size=size)
+    if size <= _free_bytes():
+        memory = SharedMemory(create=True, size=size)
+        if _has_room(memory):
+            return memory
+        _free(memory)
+    warn(
+        f"{size} bytes of shared memory are needed and {_free_bytes()} are free, so the data goes "
+        "through pipes, which is slower"
+    )
+    return None
+
+
+def _free_bytes() -> float:
+    """Return how many bytes of shared memory are free; many are, where the system does not tell."""
+    if not os.path.isdir(_SHARED):
+        return math.inf
+    found = os.statvfs(_SHARED)
+    return found.f_bavail * found.f_frsize
+
+
+def _has_room(memory: SharedMemory) -> bool:
+    """Have the system keep room for memory, which ends a process that writes where there is none.
+
+    Other memory that is new has none yet either, so what is free does not tell.
+    """
+    place = os.path.join(_SHARED, memory.name)
+    if os.path.exists(place):
+        try:
+            with open(place, "r+b", buffering=0) as file:
+                keep_room(file.fileno(), memory.size, place, 0)
+        except OSError:  # a warning says so, and there is another way
+            return False
+    return True
 
 
 def _free(memory: SharedMemory | None) -> None:

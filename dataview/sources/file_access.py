@@ -292,16 +292,17 @@ _PAUSE, _TIMES, _MOST_TIMES = 0.01, 3, 300
 """A folder that was missing so often after pauses of so many seconds is removed for good."""
 
 
-def keep_room(handle: int, count: int, path: str) -> None:
+def keep_room(handle: int, count: int, path: str, begin: int | None = None) -> None:
     """Make a file longer by so many bytes, for which the disk has room then, or raise.
 
-    Where the system cannot, nothing is done.
+    The room is for those from `begin` on, if that is given, which may be there already.  Where the
+    system cannot, nothing is done.
     """
     if not hasattr(os, "posix_fallocate"):
         return
     end = os.fstat(handle).st_size
     try:
-        os.posix_fallocate(handle, end, count)
+        os.posix_fallocate(handle, end if begin is None else begin, count)
     except OSError as error:
         if error.errno in _UNABLE:
             return
