@@ -1445,6 +1445,22 @@ def test_large_codes_are_written_by_their_labels(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["d.h5", "d.zarr", "d/"])
+def test_rows_are_added_to_codes_by_their_labels(name, tmp_path):
+    path = f"{tmp_path}/{name}"
+    coded(OURS, [0, 1])._save(path)
+    with dv.open(path, "r+") as d:
+        for rows in (coded(THEIRS, [0, 2, -1]), {"x": [3, 4], "y": ["bird", None]}):
+            wanted = told_labels(d) + (rows["y"] if isinstance(rows, dict) else told_labels(rows))
+            d._append(rows)
+            assert told_labels(d) == wanted
+        for rows in (coded(["fox"], [0]), {"x": [5], "y": ["fox"]}):
+            with pytest.raises(ValueError, match=r"field 'y' .*'fox'"):
+                d._append(rows)
+    with dv.open(path) as d:
+        assert told_labels(d) == wanted == ["dog", "cat", "bird", "dog", None, "bird", None]
+
+
 def test_a_label_is_written_by_its_name():
     d = coded(OURS, [0, 1, 2])
     d.y[0] = "bird"

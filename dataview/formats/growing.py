@@ -14,13 +14,14 @@ from dataview.errors import ReadOnlyError, unknown_field
 from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.reading import Key, Reading, without_streams
 from dataview.index.interrupts import held_interrupt
-from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.build import field, labelled, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource, Source
+from dataview.tables import as_codes
 from dataview.write import GrowthGuard
 
 _Target = tuple[Stored, Node, str]
@@ -169,7 +170,8 @@ def _targets(node: Node, rows: Any, name: str) -> Iterator[_Target]:
         for name, part in node.fields.named.items()
     ):
         raise TypeError(f"{where} has a field with data of its own beside it; save the view anew")
-    yield node, _fitting(node, rows, where), name
+    target = labelled(node, (name,)) if name else node
+    yield node, _fitting(node, as_codes(target, rows), where), name
 
 
 def _alone(names: Sequence[str]) -> str:
