@@ -1461,6 +1461,22 @@ def test_rows_are_added_to_codes_by_their_labels(name, tmp_path):
         assert told_labels(d) == wanted == ["dog", "cat", "bird", "dog", None, "bird", None]
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_codes_that_a_dtype_cannot_hold_are_not_written(dtype):
+    many = [f"label {i}" for i in range(300)]
+    d, e = coded(many, [0, 1, 2], dtype), coded(many[::-1], [0, 0, 0])
+    wrong = r"field 'y' is u?int8, so it cannot hold 299, the code of 'label 299'.*_astype"
+    for value in ("label 299", [many[0], many[1], many[299]], e.y, dv.View([many[299]])):
+        with pytest.raises(ValueError, match=wrong):
+            d.y[:] = value
+    with pytest.raises(ValueError, match=wrong):
+        d[:] = e
+    assert d.y().tolist() == [0, 1, 2]
+    most = np.iinfo(dtype).max
+    d.y[0] = many[most]
+    assert told_labels(d) == [many[most], many[1], many[2]]
+
+
 def test_a_label_is_written_by_its_name():
     d = coded(OURS, [0, 1, 2])
     d.y[0] = "bird"

@@ -155,12 +155,24 @@ class _Landing(Part):
         codes = self.found(values, present)
         if present is not None:
             codes = np.where(present, codes, 0)  # which no one sees
-        if self.dtype.kind == "u" and codes.size and codes.min() == MISSING:
-            raise ValueError(
-                f"{name_of(self.target)} is {self.dtype}, so it has no code {MISSING} for a label "
-                "that is missing; d.x = d.x._astype(int) can hold it"
-            )
+        if codes.size:
+            self._check_room(int(codes.min()), int(codes.max()))
         return codes.astype(self.dtype)
+
+    def _check_room(self, least: int, most: int) -> None:
+        """Raise if the dtype cannot hold codes, which would become others there."""
+        why = ""
+        if least < 0 and self.dtype.kind == "u":
+            why = f"has no code {MISSING} for a label that is missing"
+        elif most > np.iinfo(self.dtype).max:
+            labels = labels_of(self.target)
+            assert labels is not None
+            why = f"cannot hold {most}, the code of {told(labels.array()[most])}"
+        if why:
+            raise ValueError(
+                f"{name_of(self.target)} is {self.dtype}, so it {why}; "
+                "d.x = d.x._astype(int) can hold it"
+            )
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
         """Return the codes of all values, -1 for what is missing."""
