@@ -1429,6 +1429,71 @@ def test_codes_of_labels_that_a_field_lacks_are_not_written(way):
         assert told_labels(d) == ["bird", "cat", "dog", "bird"]
 
 
+def in_windows(codes, labels, **fields):
+    """An array of two columns, the second of which is these codes, or of what fields say."""
+    array = np.stack([np.arange(len(codes)), codes], 1)
+    return dv.View(array, **fields, _meta={"y": {"labels": labels}})
+
+
+def in_an_array_of_records(codes, labels):
+    array = np.array([*zip(range(len(codes)), codes, strict=True)], [("x", "i4"), ("y", "i2")])
+    return dv.View(array, _meta={"y": {"labels": labels}})
+
+
+ARRAYS_WITH_CODES = {
+    "a window": lambda *of: in_windows(*of, x=np.s_[:1], y=np.s_[1:]),
+    "a column": lambda *of: in_windows(*of, x=np.s_[0], y=np.s_[1]),
+    "a window by number": lambda *of: in_windows(*of, y=[1]),
+    "within a record": lambda *of: dv.View(a=in_windows(*of, y=np.s_[1:]), b=np.arange(4)).a,
+    "a structured array": in_an_array_of_records,
+}
+
+WRITES_OF_ARRAYS = {
+    "a slice": lambda d, e: d.__setitem__(slice(None), e),
+    "_write": lambda d, e: d._write(e),
+    "np.copyto": lambda d, e: np.copyto(d, e),
+    "numbers": lambda d, e: d.__setitem__([2, 0, 1, 3], e[[2, 0, 1, 3]]),
+    "row by row": lambda d, e: [d.__setitem__(i, e[i]) for i in range(4)],
+    "rows written": lambda d, e: [d[i]._write(e[i]) for i in range(4)],
+    "rows backwards": lambda d, e: d[::-1]._write(e[::-1]),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS_WITH_CODES)
+@pytest.mark.parametrize("way", WRITES_OF_ARRAYS)
+def test_codes_that_are_a_part_of_an_array_are_written_by_their_labels(kind, way):
+    def of(codes, labels):
+        return ARRAYS_WITH_CODES[kind](np.array(codes), labels)
+
+    def labels_in(d, labels):
+        return [labels[code] if code >= 0 else None for code in d.y().reshape(-1).tolist()]
+
+    d, e, less = (
+        of([2, 2, 2, 2], OURS),
+        of([0, 2, -1, 1], THEIRS),
+        of([1, 0, 1, 0], ["bird", "fox"]),
+    )
+    WRITES_OF_ARRAYS[way](d, e)
+    assert labels_in(d, OURS) == labels_in(e, THEIRS) == ["bird", "dog", None, "cat"]
+    before = d()
+    with pytest.raises(ValueError, match=r"'y' cannot hold .*'dog', 'cat', 'bird'.*lacks 'fox'"):
+        WRITES_OF_ARRAYS[way](d, less)
+    assert_same(d(), before)
+    WRITES_OF_ARRAYS[way](d, of([0, 1, 2, 0], OURS))
+    assert labels_in(d, OURS) == ["dog", "cat", "bird", "dog"]
+
+
+def test_records_of_arrays_with_codes_are_written_by_their_labels():
+    def of(codes, labels):
+        return dv.View(a=in_windows(codes, labels, y=np.s_[1:]), b=np.arange(4))
+
+    d, e = of([2, 2, 2, 2], OURS), of([0, 2, -1, 1], THEIRS)
+    for write in (lambda: d._write(e), lambda: d._write({"a": e.a, "b": e.b})):
+        write()
+        assert d.a.y().tolist() == [[2], [0], [-1], [1]]
+        d.a.y[:] = 0
+
+
 def test_large_codes_are_written_by_their_labels(tmp_path):
     codes = np.arange(300_000) % 4 - 1
     coded(OURS, codes)._save(tmp_path / "d.h5")

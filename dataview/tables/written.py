@@ -5,15 +5,16 @@ A number is a code; where it comes from no labels, nobody can tell of which it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from dataview.compute import evaluate
 from dataview.errors import shortened
+from dataview.index import gather
 from dataview.plan.build import field, keyed, with_fields
-from dataview.plan.fields import Attached, Fields
+from dataview.plan.fields import Attached, Fields, Window, window_index
 from dataview.plan.gaps import holds_codes, is_numbered_alike, present_in, with_mask
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -31,7 +32,8 @@ def as_codes(target: Node, value: Any) -> Any:
     if isinstance(target, Record) or (isinstance(value, Mapping) and target.fields.named):
         return _by_field(target, value)
     if not holds_codes(target):
-        return value
+        has_parts = isinstance(value, Node) and target.fields.named and value.fields.named
+        return _by_place(target, value) if has_parts else value
     if isinstance(value, Node):
         return _of_node(target, value)
     if isinstance(target, Sampled):  # whose samples are lists of several lengths
@@ -48,7 +50,7 @@ def as_codes(target: Node, value: Any) -> Any:
 
 def _of_node(target: Node, value: Node) -> Node:
     if holds_codes(value):
-        return value if is_numbered_alike(target, value) else _renumbered(target, value)
+        return _renumbered(target, value)
     is_of_labels = value.dtype is not None and value.dtype.kind in KINDS
     if not is_of_labels or _is_sampled(target, value):
         return value
@@ -57,7 +59,7 @@ def _of_node(target: Node, value: Node) -> Node:
 
 def _by_field(target: Node, value: Any) -> Any:
     """Return the value of a record, of whose fields some are codes."""
-    names = [name for name in target.fields if _has_codes(field(target, name))]
+    names = [name for name in target.fields if _may_have_codes(field(target, name))]
     if not names:
         return value
     if isinstance(value, Record):
@@ -85,20 +87,98 @@ def _is_sampled(*nodes: Node) -> bool:
     return any(isinstance(node, Sampled) or node.shape is None for node in nodes)
 
 
-def _has_codes(node: Node) -> bool:
-    return isinstance(node, Record) or holds_codes(node)
+def _may_have_codes(node: Node) -> bool:
+    return isinstance(node, Record) or holds_codes(node) or bool(node.fields)
+
+
+# --- arrays of which some parts are codes ---------------------------------------------------------
+
+_Place: TypeAlias = Window | str
+"""Where a field lies in the array that it is a part of: a window, or a name in a structured one."""
+
+
+_Step: TypeAlias = "tuple[list[_Place], _Renumbering]"
+
+
+def _by_place(target: Node, value: Node) -> Node:
+    """Return an array as it is written to one some of whose own fields are codes."""
+    if _is_sampled(target, value):
+        return value
+    steps = [*_steps_at(target, value)]
+    if not steps:
+        return value
+    ours, dtype = known_dtype(target), known_dtype(value)
+    dtype = ours if np.can_cast(dtype, ours, "same_kind") else dtype  # which the write refuses
+    if not any(
+        0 in place.positions for path, _ in steps for place in path if isinstance(place, Window)
+    ):
+        return _stepwise(value, _InParts(target, dtype, steps))
+    moved = [
+        ([p.moved(1) if isinstance(p, Window) else p for p in path], step) for path, step in steps
+    ]
+    found: Node = keyed(_stepwise(keyed(value, None), _InParts(target, dtype, moved)), 0)
+    return found
+
+
+def _steps_at(target: Node, value: Node) -> Iterator[_Step]:
+    """Yield the places in an array where there are codes of other labels, with the step of each."""
+    for name, ours in target.fields.named.items():
+        same = _field_at(target, ours, name, value)
+        if same is None:
+            continue
+        place = ours if isinstance(ours, Window) else name
+        part, given = field(target, name), field(value, same)
+        if holds_codes(part) and holds_codes(given):
+            step = _step_between(part, given)
+            found = [] if step is None else [([], step)]
+        else:
+            found = _steps_at(part, given)
+        yield from (([place, *path], step) for path, step in found)
+
+
+def _field_at(target: Node, own: Any, name: str, value: Node) -> str | None:
+    """Return the name of the field of a value that goes to a field of the target, if one does."""
+    if not isinstance(own, Window):
+        is_part = all(name in (known_dtype(one).names or ()) for one in (target, value))
+        return name if is_part and name in value.fields.named else None
+    last, others = len(known_shape(target)), len(known_shape(value))
+    for other, theirs in value.fields.named.items():
+        if isinstance(theirs, Window) and _places(theirs, others) == _places(own, last):
+            return other
+    return None
+
+
+def _places(window: Window, rank: int) -> dict[int, list[int] | int]:
+    """Return what a window selects, by axis from the last, since values have fewer first axes."""
+    found = window.positions.items()
+    return {axis - rank: np.asarray(places).tolist() for axis, places in found}
 
 
 # --- codes of other labels ----------------------------------------------------------------------
 
 
 def _renumbered(target: Node, value: Node) -> Node:
-    """Return codes that know other labels as codes of the target's; or raise."""
-    ours, theirs = labels_of(target), labels_of(value)
-    assert ours is not None
-    assert theirs is not None
-    if np.array_equal(ours.array(), theirs.array()):
+    """Return codes that know their labels as codes of the target's; or raise."""
+    step = _step_between(target, value)
+    if step is None:
         return value
+    if _is_sampled(target, value):
+        ours, theirs = map(_labels, (target, value))
+        raise TypeError(
+            f"{name_of(target)} cannot hold the codes of {name_of(value)} as a whole, since rows "
+            f"of several lengths are not translated: its labels are {_listed(ours)}, those of the "
+            f"value {_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
+        )
+    return _stepwise(value, step)
+
+
+def _step_between(target: Node, value: Node) -> _Renumbering | None:
+    """Return the step from codes to codes of the target's; None if they are these."""
+    if is_numbered_alike(target, value):
+        return None
+    ours, theirs = map(_labels, (target, value))
+    if np.array_equal(ours.array(), theirs.array()):
+        return None
     codes = coder(ours.array())(theirs.array())
     unknown = [told(label) for label in theirs.array()[codes == MISSING]]
     if unknown:
@@ -108,13 +188,13 @@ def _renumbered(target: Node, value: Node) -> Node:
             "value._codes(labels=d.x._labels()) has -1 for what it lacks, and d.x = value makes "
             "the field show the value's codes with their labels"
         )
-    if _is_sampled(target, value):
-        raise TypeError(
-            f"{name_of(target)} cannot hold the codes of {name_of(value)} as a whole, since rows "
-            f"of several lengths are not translated: its labels are {_listed(ours)}, those of the "
-            f"value {_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
-        )
-    return _stepwise(value, _Renumbering(target, codes))
+    return _Renumbering(target, codes)
+
+
+def _labels(node: Node) -> Labels:
+    labels = labels_of(node)
+    assert labels is not None
+    return labels
 
 
 def _listed(labels: Labels) -> str:
@@ -165,8 +245,7 @@ class _Landing(Part):
         if least < 0 and self.dtype.kind == "u":
             why = f"has no code {MISSING} for a label that is missing"
         elif most > np.iinfo(self.dtype).max:
-            labels = labels_of(self.target)
-            assert labels is not None
+            labels = _labels(self.target)
             why = f"cannot hold {most}, the code of {told(labels.array()[most])}"
         if why:
             raise ValueError(
@@ -177,6 +256,40 @@ class _Landing(Part):
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
         """Return the codes of all values, -1 for what is missing."""
         raise NotImplementedError
+
+
+class _InParts(_Landing):
+    """The steps of the parts of an array, each with its place."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, target: Node, dtype: DType, steps: Sequence[_Step]) -> None:
+        super().__init__(target)
+        self.dtype = dtype
+        self.steps = steps
+
+    def land(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        """Return values of which these parts are codes of the target's."""
+        found = values.astype(self.dtype)  # a copy
+        for path, step in self.steps:
+            _change_part(found, present, path, step)
+        return found
+
+
+def _change_part(
+    array: np.ndarray, present: np.ndarray | None, path: Sequence[_Place], step: _Landing
+) -> np.ndarray:
+    """Change what is at the end of a path within an array, and return the array."""
+    if not path:
+        return step.land(array, present)
+    place, *rest = path
+    if isinstance(place, str):
+        array[place] = _change_part(array[place], None, rest, step)
+        return array
+    index = window_index(place, array.shape)
+    there = None if present is None else gather.read(present, index)
+    gather.assign(array, index, _change_part(gather.read(array, index), there, rest, step))
+    return array
 
 
 class _Renumbering(_Landing):
@@ -201,9 +314,7 @@ class _Coding(_Landing):
 
     def __init__(self, target: Node) -> None:
         super().__init__(target)
-        labels = labels_of(target)
-        assert labels is not None
-        self.labels = labels
+        self.labels = labels = _labels(target)
         self.code = coder(labels.array())
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:

@@ -21,7 +21,7 @@ from dataview.index import axes_of
 from dataview.index.sizes import sizes
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed
-from dataview.plan.gaps import holds_codes
+from dataview.plan.gaps import holds_codes, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
@@ -96,7 +96,7 @@ def with_codes(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a function of `ROWS` with the codes of labels that are its values."""
     target = node_of(args[0])
-    if not holds_codes(target):
+    if not (may_have_codes(target) if function is np.copyto else holds_codes(target)):
         return args, options
     place, name = _VALUES[function]
     if name in options:

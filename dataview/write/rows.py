@@ -16,7 +16,7 @@ from dataview.compute import changing, memory_of
 from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
-from dataview.plan.gaps import is_numbered_alike
+from dataview.plan.gaps import is_numbered_alike, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
@@ -65,7 +65,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
         given = memory_of(source) if _is_of_memory(source) and not source.has_gaps else None
         if memory is None or given is None or given.dtype != memory.dtype:
             return False
-        if not is_numbered_alike(target, source):
+        if not is_numbered_alike(target, source) or _has_codes_within(target):
             return False
         there = memory[key, ...]
         rows = given if value_key is None else given[value_key, ...]
@@ -189,6 +189,11 @@ def _row_fields(node: Record) -> dict[str, Node]:
     if len(parts) < len(node.fields.named) or not all(p.follows_rows for p in parts.values()):
         return {}
     return {name: part.node for name, part in parts.items()}
+
+
+def _has_codes_within(node: Node) -> bool:
+    """Whether fields that are parts of an array may be codes of labels."""
+    return bool(node.fields.named) and may_have_codes(node)
 
 
 def _is_of_memory(node: Any) -> bool:

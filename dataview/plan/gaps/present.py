@@ -11,6 +11,7 @@ import numpy as np
 from dataview.index import axes_of, parse
 from dataview.plan.build import at_path, elementwise, select, stored
 from dataview.plan.concat import concat
+from dataview.plan.fields import Attached, Window
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -94,6 +95,20 @@ def holds_codes(operand: Argument) -> bool:
     if isinstance(labels, (list, tuple)):
         return not labels or not isinstance(labels[0], (list, tuple, dict, np.ndarray))
     return hasattr(labels, "__array__")  # a view of labels, which a photograph keeps
+
+
+def may_have_codes(node: Node) -> bool:
+    """Whether a node or fields in it may be codes of labels, by their metadata."""
+    return LABELS in node.meta or any(
+        may_have_codes(own.node) if isinstance(own, Attached) else _window_has_codes(own)
+        for own in node.fields.named.values()
+    )
+
+
+def _window_has_codes(window: Window) -> bool:
+    return LABELS in window.meta or any(
+        _window_has_codes(own) for own in window.fields.named.values() if isinstance(own, Window)
+    )
 
 
 def is_numbered_alike(one: Node, other: Node) -> bool:
