@@ -57,6 +57,6 @@ __all__ = [
     "knowing_masks", "known_by_value", "known_in", "lacking", "lacking_at", "least_present",
     "masked_alike", "masks_among", "masks_in", "may_have_codes", "may_lack", "noted", "own_columns",
     "part_at", "presence", "present_in", "present_or_all", "put_mask", "renamed", "replacing",
-    "tell_masks", "telling", "tells", "tells_present", "told", "warn_of_gaps", "with_gaps_of", "with_mask",
-    "with_masks", "without",
+    "tell_masks", "telling", "tells", "tells_present", "told", "warn_of_gaps", "with_gaps_of",
+    "with_mask", "with_masks", "without",
 ]  # fmt: skip
