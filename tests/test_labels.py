@@ -1588,6 +1588,115 @@ def test_lists_of_codes_of_other_labels_are_written_row_by_row():
     assert [row.tolist() for row in d.y()] == [[2, 1], [0]]
 
 
+def test_codes_of_other_labels_are_not_mixed_by_functions_of_numpy():
+    mask = np.array([True, False, True, False])
+    d, e, like_d = (
+        coded(OURS, [2, 1, 0, -1]),
+        coded(THEIRS, [0, 2, -1, 1]),
+        coded(OURS, [0, 0, 1, 1]),
+    )
+    functions = {
+        "where": lambda one, other: np.where(mask, one, other),
+        "choose": lambda one, other: np.choose([0, 1, 1, 0], [one, other]),
+        "select": lambda one, other: np.select([mask, ~mask], [one, other]),
+        "append": np.append,
+        "insert": lambda one, other: np.insert(one, 0, other),
+        "column_stack": lambda one, other: np.column_stack([one, other]),
+        "block": lambda one, other: np.block([one, other]),
+        "concatenate": lambda one, other: np.concatenate([one, other], dtype="i8"),
+        "union1d": np.union1d,
+    }
+    for name, function in functions.items():
+        with pytest.raises(ValueError, match=rf"np\.{name} .*'dog', 'cat', 'bird'.*_codes"):
+            function(d.y, e.y)
+        found = function(d.y, like_d.y)
+        found = found() if isinstance(found, dv.View) else found
+        assert found.tolist() == function(d.y(), like_d.y()).tolist()
+        assert function(d.y, e.y._with_meta(labels=None)) is not None
+    assert np.choose(e.y._codes() + 1, [d.y, d.y, d.y, d.y])[0] == 2
+
+
+def test_where_of_codes_of_the_same_labels_has_their_labels():
+    mask = np.array([True, False, True, False])
+    d, other = coded(OURS, [2, 1, 0, -1]), coded(OURS, [0, 0, 1, 1])
+    ours, theirs = told_labels(d), told_labels(other)
+    found = dv.View(y=np.where(mask, d.y, other.y))
+    assert told_labels(found) == [a if m else b for m, a, b in zip(mask, ours, theirs, strict=True)]
+    values = {"bird": "bird", None: None, -1: None, 1: "cat"}
+    for value, label in values.items():
+        found = dv.View(y=np.where(mask, d.y, value))
+        assert told_labels(found) == [a if m else label for m, a in zip(mask, ours, strict=True)]
+    texts = ["cat", "dog", "bird", "cat"]
+    found = dv.View(y=np.where(mask, d.y, texts))
+    assert told_labels(found) == [a if m else t for m, a, t in zip(mask, ours, texts, strict=True)]
+    with pytest.raises(ValueError, match="'y' has no label 'dgo'"):
+        np.where(mask, d.y, "dgo")
+    for numbers in (7, True, 0.5, np.arange(4)):
+        found = np.where(mask, d.y, numbers)
+        assert "labels" not in found._meta
+        assert_same(found(), np.where(mask, d.y(), numbers))
+
+
+def test_where_of_codes_whose_labels_are_found_later_reads_nothing():
+    made = Counting(["a", "c", "b", "a"].__getitem__)
+    codes, mask = made.probed(4)._codes(), np.array([True, False, True, False])
+    test = dv.View(np.array(["c", "b", "c", "x"]))
+    chosen = np.where(mask, codes, test._codes(labels=codes._labels()))
+    with pytest.raises(ValueError, match=r"np\.where would mix.*labels of its own"):
+        np.where(mask, codes, test._codes())
+    assert made.asked == []
+    assert chosen._labels()[chosen[:3]]().tolist() == ["a", "b", "b"]
+    again = np.where(mask, codes, test._codes(labels=codes._labels()))
+    assert again().tolist() == chosen().tolist() == [0, 1, 1, -1]
+
+
+OUTPUTS = {
+    "positive": lambda value, out: np.positive(value, out=out),
+    "positive where": lambda value, out: np.positive(value, out=out, where=np.ones(4, bool)),
+    "positive unsafe": lambda value, out: np.positive(value, out=out, casting="unsafe"),
+    "add": lambda value, out: np.add(value, 0, out=out),
+    "clip": lambda value, out: np.clip(value, -1, 2, out=out),
+    "choose": lambda value, out: np.choose([0, 0, 0, 0], [value], out=out),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_codes_of_other_labels_are_not_put_into_codes(name):
+    d, e, like_d = (
+        coded(OURS, [2, 1, 0, -1]),
+        coded(THEIRS, [0, 2, -1, 1]),
+        coded(OURS, [0, 0, 1, 1]),
+    )
+    before = told_labels(d)
+    with pytest.raises(ValueError, match=r"with out= would mix .*'dog', 'cat', 'bird'"):
+        OUTPUTS[name](e.y, d.y)
+    assert told_labels(d) == before
+    OUTPUTS[name](like_d.y, d.y)
+    assert told_labels(d) == told_labels(like_d)
+    plain = np.zeros(4, int)
+    OUTPUTS[name](e.y, plain)
+    assert plain.tolist() == e.y().tolist()
+
+
+def test_codes_that_keep_their_labels_are_put_into_codes_as_they_are_written():
+    d, e = coded(OURS, [2, 1, 0, -1]), coded(THEIRS, [0, 2, -1, 1])
+    np.take(e.y, [3, 2, 1, 0], out=d.y)
+    assert told_labels(d) == told_labels(e)[::-1]
+
+
+def test_codes_are_filled_with_labels():
+    d, e = coded(OURS, [2, -1, 0, -1]), coded(THEIRS, [0, 2, 1, 1])
+    ours = told_labels(d)
+    for value, labels in [("cat", ["cat"] * 4), (1, ["cat"] * 4), (e.y, told_labels(e))]:
+        found = told_labels(dv.View(y=d.y._fillna(value)))
+        assert found == [b if a is None else a for a, b in zip(ours, labels, strict=True)]
+    assert "labels" not in d.y._fillna(7)._meta and d.y._fillna(7)().tolist() == [2, 7, 0, 7]
+    with pytest.raises(ValueError, match="'y' has no label 'dgo'"):
+        d.y._fillna("dgo")()
+    with pytest.raises(ValueError, match="of the value it lacks 'fox'"):
+        d.y._fillna(coded(["bird", "fox"], [0, 1, 0, 1]).y)
+
+
 def test_labels_that_are_found_are_compared():
     codes = dv.View(["b", "a", None, "b"])._codes()
     assert (codes == "b")().tolist() == [True, False, False, True]

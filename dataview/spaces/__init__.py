@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataview.errors import unknown_name
 from dataview.spaces import specs
 from dataview.spaces.base import SPACE, Space, given_for_space, plain
-from dataview.spaces.batch import Views, register_views, wrapped
+from dataview.spaces.batch import Views, is_in_memory, register_views, wrapped
 from dataview.spaces.composite import CompositeSpace, NullSpace
 from dataview.spaces.delivery import Delivery
 from dataview.spaces.fields import (
@@ -32,8 +32,8 @@ __all__ = [
     "SPACE", "CompositeSpace", "Conv1DSpace", "Conv2DSpace", "Conv3DSpace", "Delivery",
     "IndexSequenceSpace", "IndexSpace", "NullSpace", "SequenceSpace", "Space",
     "VectorSequenceSpace", "VectorSpace", "Views", "check_space_of_field", "given_for_space",
-    "holds_rows", "in_usual_order", "is_declared", "joined_meta", "plain", "readable_space",
-    "readable_space_of_rows", "register_views", "space_of", "specs", "wrapped",
+    "holds_rows", "in_usual_order", "is_declared", "is_in_memory", "joined_meta", "plain",
+    "readable_space", "readable_space_of_rows", "register_views", "space_of", "specs", "wrapped",
 ]  # fmt: skip
 
 

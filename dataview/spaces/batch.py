@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.compute import evaluate_all, rows_of
+from dataview.compute import evaluate_all, memory_of, rows_of
 from dataview.errors import import_library
 from dataview.exchange import bind, data_node, pack_like
 from dataview.index import axes_of, positions, shares_axes
 from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed, stored
 from dataview.plan.concat import concat
-from dataview.plan.kinds import Mapped, Placeholder, Select, known_shape
+from dataview.plan.kinds import Mapped, Placeholder, Select, Stored, known_shape
 from dataview.plan.node import Label, Node, Part
 from dataview.plan.operations import TEXTS, NumpyFunction
+from dataview.plan.photographs import Late, PhotographSource
 from dataview.plan.symbols import deferring, symbols_of
 from dataview.sources import ArraySource, Memo
 
@@ -28,11 +29,15 @@ Extents = tuple[int | None, ...]
 
 
 class Views(NamedTuple):
-    """The class of views, and how a view becomes a node and a node a view."""
+    """The class of views, and how a view becomes a node and a node a view.
+
+    `asked` is the node that a view has before its length is asked for.
+    """
 
     kind: type
     node_of: Callable[[Any], Node]
     viewed: Callable[[Node], Any]
+    asked: Callable[[Any], Node]
 
 
 _views: list[Views] = []
@@ -59,6 +64,15 @@ def unwrapped(batch: Any) -> Any:
     if isinstance(batch, tuple):
         return tuple([unwrapped(part) for part in batch])
     return _views[0].node_of(batch) if isinstance(batch, _views[0].kind) else batch
+
+
+def is_in_memory(view: Any) -> bool:
+    """Whether the data of a view are in memory, also since they were found; nothing is read."""
+    node = _views[0].asked(view)
+    found = node.source if isinstance(node, Stored) else None
+    if isinstance(found, PhotographSource):
+        return found.photograph.is_decided
+    return not isinstance(node, Late) and memory_of(node) is not None
 
 
 def shared(batch: Any, name: str | None) -> Any:

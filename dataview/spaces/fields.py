@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from dataview.compute import memory_of
 from dataview.index.shape_texts import shape_text
 from dataview.plan.concat import shared_meta
 from dataview.plan.fields import COMPUTED, PART, SAMPLE_AXES, read_only_meta
@@ -24,7 +23,7 @@ from dataview.plan.walk import below
 from dataview.spaces import batch as batches
 from dataview.spaces.arrays import ArraySpace
 from dataview.spaces.base import IS_BATCH, SPACE, Space, dtype_text, plain
-from dataview.spaces.batch import Extents
+from dataview.spaces.batch import Extents, is_in_memory
 from dataview.spaces.composite import CompositeSpace
 from dataview.spaces.images import Conv2DSpace, Conv3DSpace, ConvSpace
 from dataview.spaces.indexes import IndexSpace, LabelSpace
@@ -368,7 +367,7 @@ def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
     where nothing is declared, are samples of it.
     """
     shared = shared_meta(nodes)
-    labels = None if LABELS in shared else labels_in_common(nodes, _is_in_memory)
+    labels = None if LABELS in shared else labels_in_common(nodes, is_in_memory)
     if labels is not None:
         shared = read_only_meta({**shared, LABELS: labels})
     if SPACE in shared or not any(SPACE in node.meta for node in nodes):
@@ -386,10 +385,6 @@ def joined_meta(nodes: Sequence[Node]) -> Mapping[str, Any]:
             raise ValueError(_unlike(first, number, space, other))
     whole = first if len({str(node.dtype) for node in nodes}) == 1 else first.with_dtype(None)
     return read_only_meta({**shared, SPACE: plain(whole)})
-
-
-def _is_in_memory(view: Any) -> bool:
-    return memory_of(batches.unwrapped(view)) is not None
 
 
 def _lie_alike(one: Space, other: Space) -> bool:

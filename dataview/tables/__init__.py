@@ -3,6 +3,7 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
+from dataview.tables.choosing import among_codes, check_numbered_alike, knowing_labels
 from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
 from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates, in_times
 from dataview.tables.filters import mask_of, rows_where
@@ -34,11 +35,13 @@ __all__ = [
     "MISSING",
     "Grouped",
     "Labels",
+    "among_codes",
     "are_found_codes",
     "as_codes",
     "by_code",
     "check_by",
     "check_no_order",
+    "check_numbered_alike",
     "checked_codes",
     "coded",
     "codes_of",
@@ -55,6 +58,7 @@ __all__ = [
     "in_order",
     "in_times",
     "joined",
+    "knowing_labels",
     "known",
     "labels_in_common",
     "labels_of",

@@ -271,15 +271,24 @@ def labels_in_common(nodes: Sequence[Node], is_at_hand: Callable[[Any], bool]) -
     known = [labels for labels in found if labels is not None]
     if len(known) < len(nodes) or not known:
         return None
-    may_be_read = all(own.is_listed or is_at_hand(own.given) for own in known)
-    for number, own in enumerate(known):
-        is_same = own.given is known[0].given
-        if not is_same and not (may_be_read and np.array_equal(own.array(), known[0].array())):
-            raise ValueError(
-                f"views 0 and {number} number their labels each by itself, so that a code may "
-                "stand for two of them; join view._codes(labels=...) by the labels of one view"
-            )
+    other = first_unlike(known, is_at_hand)
+    if other is not None:
+        raise ValueError(
+            f"views 0 and {other} number their labels each by itself, so that a code may "
+            "stand for two of them; join view._codes(labels=...) by the labels of one view"
+        )
     return known[0].given
+
+
+def first_unlike(known: Sequence[Labels], is_at_hand: Callable[[Any], bool]) -> int | None:
+    """Return the number of the first labels that may differ from labels 0, None if none may.
+
+    What is not at hand is not read for it.
+    """
+    others = [number for number, own in enumerate(known) if own.given is not known[0].given]
+    if not others or not all(own.is_listed or is_at_hand(own.given) for own in known):
+        return next(iter(others), None)
+    return next((n for n in others if not np.array_equal(known[n].array(), known[0].array())), None)
 
 
 def check_same_family(node: Node, other: Node, what: str) -> None:

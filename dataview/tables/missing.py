@@ -25,7 +25,10 @@ from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
+from dataview.tables.choosing import are_of, knowing_labels
 from dataview.tables.comparing import in_dates
+from dataview.tables.labels import labels_of
+from dataview.tables.written import as_codes
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
@@ -52,6 +55,14 @@ def filled_in(node: Node, value: Any) -> Node:
         rows = node.relaid()
         each = isinstance(value, Node) and value.shape != ()
         return rows.over(filled_in(rows.leaf(), rows.per_row(value) if each else value))
+    if (labels := labels_of(node)) is not None:
+        codes = as_codes(node, value)
+        found = _filled(node, codes)
+        return knowing_labels(found, labels.given if are_of(labels, value, codes) else None)
+    return _filled(node, value)
+
+
+def _filled(node: Node, value: Any) -> Node:
     dtype = known_dtype(node)
     _, value = in_dates(node, value)
     if isinstance(value, Node):

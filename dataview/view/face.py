@@ -153,7 +153,9 @@ def is_seen(view: BaseView) -> bool:
     return view._state[3] is _SEEN
 
 
-spaces.register_views(spaces.Views(BaseView, lambda view: node_of(view), viewed))
+spaces.register_views(
+    spaces.Views(BaseView, lambda view: node_of(view), viewed, lambda view: asked(view))
+)
 
 _Some = TypeVar("_Some", bound=BaseView)
 

@@ -74,7 +74,8 @@ class LabelVerbs(BaseView):
         labels = _exactly(labels, node_of(self).dtype) if own is None else labels
         given = None if labels is None else _labels_from(labels)
         codes, known = tables.coded(node_of(self), given, own)
-        return cast(Self, viewed(codes)._with_meta(labels=viewed(known)))
+        is_same = isinstance(labels, BaseView) and tables.found_later(known) is not None
+        return cast(Self, viewed(codes)._with_meta(labels=labels if is_same else viewed(known)))
 
     def _onehot(self, labels: Any = None, dtype: Any = "f4") -> Self:
         """Return a column for each label: 1 where the row has it, else 0.

@@ -40,8 +40,9 @@ from dataview.plan.symbols import deferring
 from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
-from dataview.tables import distinct, in_times
-from dataview.view import lengths, masks, outputs
+from dataview.tables import distinct, in_times, knowing_labels
+from dataview.view import chosen, lengths, masks, outputs
+from dataview.view.arguments import dtype_of_numpy
 from dataview.view.face import (
     BaseView,
     argument,
@@ -68,6 +69,7 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
     found = _from_row(*rest)
     if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
+    chosen.check_arguments(function, args, options)
     data = partial(_taken, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
         return function(*_each(data, args), **_each(data, options))
@@ -89,7 +91,7 @@ def _put(out: Any, call: outputs.Call) -> Any:
         target = argument(out)
         if not isinstance(target, (Record, Sampled)):  # of these the parts are checked
             check_writable(target)
-        found = _from_row(*call)
+        found = chosen.as_output(function, args, _from_row(*call), target)
         if isinstance(found, Node):
             found = outputs.fitted(call, found, target)
         if isinstance(found, Node):
@@ -168,20 +170,9 @@ _ABOUT = {
 # --- elements --------------------------------------------------------------------------------
 
 
-def _dtype_of_numpy(given: Any) -> np.dtype[Any]:
-    """Return a dtype, or raise saying what to write for one of torch."""
-    try:
-        found: np.dtype[Any] = np.dtype(given)
-    except TypeError as error:
-        if type(given).__module__.partition(".")[0] != "torch":
-            raise
-        raise TypeError(f"_astype takes NumPy's dtypes, such as 'f4'; got {given}") from error
-    return found
-
-
 def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
     """Return the elements in another dtype, as `ndarray.astype` converts them."""
-    wanted, own = _dtype_of_numpy(dtype), known_dtype(node)
+    wanted, own = dtype_of_numpy(dtype), known_dtype(node)
     unsized = wanted.kind in "SUV" and not wanted.itemsize
     undated = wanted.kind in "Mm" and np.datetime_data(wanted)[0] == "generic"
     if (unsized and own.kind == "O") or (undated and own.kind in "OSU"):
@@ -222,6 +213,11 @@ def _of_elements(operation: Operation) -> Callable[..., Any]:
         return _computed(NumpyFunction(name, tuple(given.items())), *values)
 
     return row
+
+
+def _where(condition: Any, x: Any, y: Any) -> Node:
+    sides, labels = chosen.sides(x, y)
+    return knowing_labels(_computed(NumpyFunction("where"), condition, *sides), labels)
 
 
 def _clip(a: Any, a_min: Any = LEFT, a_max: Any = LEFT, *, min: Any = LEFT, max: Any = LEFT) -> Any:
@@ -513,6 +509,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.take: _take,
     np.transpose: _laid(layout.transposed),
     np.unique: _unique,
+    np.where: _where,
     np.vstack: lambda tup: _joined_as_rows([*map(node_from, tup)]),
     **{
         function: partial(

@@ -24,6 +24,7 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.samples import with_lengths
 from dataview.view import hints, lengths, numpy_functions
+from dataview.view.chosen import check_output
 from dataview.view.face import (
     BaseView,
     argument,
@@ -229,6 +230,7 @@ def _put_out(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any) -> 
 
 def _apply(node: Node, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
     operands = tuple(map(argument, inputs))
+    check_output(ufunc.__name__, node, operands)
     if where is True:
         apply_in_place(node, ufunc, operands)
     else:
@@ -351,6 +353,7 @@ def _left_to_numpy(
     for view in changed:
         if isinstance(view, BaseView):
             check_writable(node_of(view))
+            check_output(ufunc.__name__, node_of(view), map(unwrapped, inputs))
     data = [np.array(evaluated(view)) if isinstance(view, BaseView) else view for view in changed]
     values = [whole(value, ufunc) for value in inputs]
     if method == "at":
