@@ -449,6 +449,34 @@ def test_torch_takes_a_view(x, file):
     assert torch.nn.functional.mse_loss(torch.tensor(x), torch.as_tensor(dv.View(x))) == 0
 
 
+@pytest.mark.parametrize("how", ["chunks of HDF5", "zarr", "kept samples", "big ends first"])
+def test_torch_takes_what_is_read_backwards(how, tmp_path):
+    import torch
+
+    image = np.random.default_rng(0).random((6, 4, 4, 3))
+    d = dv.View(image=image.astype(">f8") if how == "big ends first" else image)
+    if how == "kept samples":
+        d = d._map(lambda row: {"image": row.image()})._probe()._cached()
+    elif how != "big ends first":
+        path = tmp_path / {"zarr": "d.zarr", "chunks of HDF5": "d.h5"}[how]
+        d._save(path)
+        d = dv.open(path)
+    turned, wanted = d.image[..., ::-1], torch.tensor(image[..., ::-1].copy())
+    for take in [torch.as_tensor, torch.tensor, torch.from_dlpack, dv.View._to_torch]:
+        if how != "big ends first" or take is dv.View._to_torch:
+            assert torch.equal(take(turned), wanted)
+            assert torch.equal(take(turned[1]), wanted[1])
+    for workers in (0, 2):
+        batch = next(dv.View(x=turned)._loader(2, workers=workers, device="torch:cpu"))
+        assert torch.equal(batch["x"], wanted[:2])
+
+    def collate(samples):
+        return {"x": np.stack([sample["image"] for sample in samples])[..., ::-1]}
+
+    batch = next(d._loader(2, collate=collate, device="torch:cpu"))
+    assert torch.equal(batch["x"], wanted[:2])
+
+
 def test_tensors_of_a_column_with_gaps_tell_that_they_have_none():
     import jax.numpy
     import pyarrow as pa

@@ -160,6 +160,32 @@ def test_a_file_that_is_cut_short_is_named(path):
             d.x[key]()
 
 
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("chunks", [None, (10, 4), (10, 2)])
+def test_what_was_cut_off_does_not_read_as_zeros(tmp_path, mode, chunks):
+    """As it does in HDF5 itself, where chunks are not packed."""
+    x = 1 + np.arange(20000.0).reshape(-1, 4)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=chunks)
+    with dv.open(tmp_path / "x.h5", mode) as d:
+        assert (d.x[:30]() == x[:30]).all()
+        os.truncate(tmp_path / "x.h5", 100_000)
+        for read in (d.x[-1], d.x[-30:], d.x[[-1, 3]], d.x._sum(), d.x[-30:, 1]):
+            with pytest.raises((ValueError, OSError), match=r"x\.h5"):
+                read()
+
+
+def test_a_file_that_grows_and_shrinks_by_itself_is_not_cut_short(tmp_path):
+    x = 1 + np.arange(20000.0).reshape(-1, 4)
+    dv.View(x=x, extra=x)._save(tmp_path / "x.h5")
+    with dv.open(tmp_path / "x.h5", "r+") as d:
+        part = d.x[:5000]
+        for _ in range(3):
+            d._append({"x": x, "extra": x})
+            part[:] = part * 2
+        assert (part() == 8 * x).all() and (dv.open(tmp_path / "x.h5").x[-5000:]() == x).all()
+
+
 def test_a_closed_file_is_told_and_leaves_nothing_open(path):
     d = dv.open(path)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0

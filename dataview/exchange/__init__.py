@@ -28,6 +28,7 @@ from dataview.exchange.to_arrow import arrow_array, arrow_batch, arrow_stream
 from dataview.exchange.to_libraries import (
     DEVICE,
     dlpack,
+    plain,
     register_in_jax,
     samples,
     to_dask,
@@ -41,6 +42,7 @@ __all__ = [
     "DEVICE", "Function", "argument_of", "arrow_array", "arrow_batch", "arrow_stream", "bind",
     "check_gradient", "data_node", "dlpack", "freeze", "frozen_rows", "holds_columns", "in_parts",
     "is_bunch", "is_foreign", "is_view", "named", "node_of", "numbered", "object_node",
-    "operand_of", "pack_like", "packed_in_order", "ragged", "recognise_views", "register_in_jax",
-    "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch", "to_xarray",
+    "operand_of", "pack_like", "packed_in_order", "plain", "ragged", "recognise_views",
+    "register_in_jax", "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch",
+    "to_xarray",
 ]  # fmt: skip

@@ -52,28 +52,41 @@ CHUNK_BYTES = 1 << 25
 
 
 def own(node: Node, memo: Memo) -> np.ndarray:
-    """Return a node's data as an array that shares no memory, in this machine's byte order."""
+    """Return a node's data as an array that shares no memory, as all libraries take it."""
     found = evaluate(node, None, memo)
     owned = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
-    return _native(found if owned else np.array(found))
+    return plain(found if owned else np.array(found))
 
 
-def _native(array: np.ndarray) -> np.ndarray:
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+def plain(array: np.ndarray) -> np.ndarray:
+    """Return an array as all libraries take it, or a copy if it is none.
+
+    >>> plain(np.arange(3, dtype=">i2")[::-1]).strides
+    (2,)
+    """
+    if not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="), order="C")
+    return array if _lies_forwards(array) else array.copy()
+
+
+def _lies_forwards(array: np.ndarray) -> bool:
+    """Whether steps in an array lead forwards by whole elements.
+
+    Not all libraries support others: torch ends the process at a negative one.
+    """
+    width = array.dtype.itemsize
+    return not width or all(step >= 0 and step % width == 0 for step in array.strides)
 
 
 def _lendable(node: Node) -> np.ndarray | None:
     """Return the memory of a node that another library may write into, None if there is none.
 
-    Read-only memory is protected by a copy. Not all libraries support strides that are negative or
-    no multiple of the element size: torch ends the process at a negative one.
+    Read-only memory is protected by a copy.
     """
     memory = memory_of(node)
     if memory is None or not memory.flags.writeable or not memory.dtype.isnative:
         return None
-    width = memory.dtype.itemsize
-    whole = width and all(step >= 0 and step % width == 0 for step in memory.strides)
-    return memory if whole else None
+    return memory if memory.dtype.itemsize and _lies_forwards(memory) else None
 
 
 def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
@@ -261,7 +274,7 @@ def to_jax(node: Node) -> Any:
 
     def array(part: Node, memo: Memo) -> Any:
         _check_numbers(part)
-        return numpy.array(_native(evaluate(part, None, memo)))
+        return numpy.array(plain(evaluate(part, None, memo)))
 
     return as_parts(node, array)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dataview.compute import rows_of
 from dataview.errors import error_at
-from dataview.exchange import pack_like
+from dataview.exchange import pack_like, plain
 from dataview.plan.operations import TEXTS
 from dataview.plan.ragged import Ragged
 
@@ -25,7 +25,8 @@ def _torch(library: Any, array: Any, device: Any) -> Any:
         values, layout = array.gathered(rows_of)
         if array.is_nested or layout.shapes is not None:
             raise TypeError("a nested tensor has one ragged axis, right behind the rows; give pad=")
-        parts = [library.from_dlpack(part).to(device) for part in (values, layout.offsets.copy())]
+        arrays = plain(values), layout.offsets.copy()
+        parts = [library.from_dlpack(part).to(device) for part in arrays]
         return library.nested.nested_tensor_from_jagged(*parts)
     return library.from_dlpack(array).to(device)
 
@@ -85,7 +86,7 @@ def placed(batch: Any, device: Any) -> Any:
         if isinstance(array, Ragged) and put is not _torch:
             raise TypeError(f"{name} has no arrays of rows of different lengths; give pad=")
         try:
-            return put(library, array, where)
+            return put(library, plain(array) if isinstance(array, np.ndarray) else array, where)
         except (TypeError, BufferError):  # of the data: `_each` says what to do with them
             raise
         except Exception as error:

@@ -103,10 +103,12 @@ class H5pySource(ArrayLike):
             found = self._read_quickly(index, memo)
         except _UNREADABLE as error:
             raise self._unreadable(error) from error
-        if found is not None:
-            return found
-        self._check_shape()
-        return self._by_slabs(index)
+        if found is None:
+            self._check_shape()
+            found = self._by_slabs(index)
+        if self.file is not None:
+            self.file.check_size()
+        return found
 
     def _read_quickly(self, index: Index, memo: Memo) -> np.ndarray | None:
         """Return what the index selects; None if h5py's `[]` has to give it, or is as quick."""
@@ -155,7 +157,10 @@ class H5pySource(ArrayLike):
             self.file.check()
             self.file.check_process()
         with contextlib.suppress(ValueError, *_UNREADABLE):  # reading it by a plan says why
-            return self._run(rows.start, shape)
+            found = self._run(rows.start, shape)
+            if self.file is not None:
+                self.file.check_size()
+            return found
         return None
 
     def _run(self, start: int, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -459,16 +464,32 @@ def _reopened(
 class Hdf5File(OpenFile):
     """A file that h5py has open; what waits to be written is written before it is closed."""
 
-    __slots__ = ("chunks", "raw", "room")
+    __slots__ = ("chunks", "handle", "raw", "room", "size")
 
     def __init__(self, path: str, mode: str, file: Any, claim: Claim | None = None) -> None:
         super().__init__(path, mode, file, claim)
         self.room = Room(file, path)
+        self.handle: int = file.id.get_vfd_handle() if self.room.is_local else -1
+        self.size = os.fstat(self.handle).st_size if self.room.is_local else 0
         self.chunks: Known = {}
         self.raw: dict[Any, RawFile | None] = {}
         """The files with its datasets, which may be others than itself, open past HDF5."""
         if mode != "r":
             weakref.finalize(self, _closed, self.room, claim)
+
+    def check_size(self) -> None:
+        """Raise if another program has cut the file short: HDF5 reads zeros in place of the rest.
+
+        It is looked at after reading, so that what was cut off meanwhile is seen, too.
+        """
+        if not self.size or self.file is None:
+            return
+        now = os.fstat(self.handle).st_size
+        if now < self.size and now < self.file.id.get_filesize():
+            raise ValueError(
+                f"{self.path} has changed since it was opened: it is cut short, from {self.size} "
+                f"bytes to {now}; open it again"
+            )
 
     def close(self) -> None:
         """Close the file, or raise and keep it open if it cannot hold what was written."""
