@@ -13,6 +13,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from dataview.index.interrupts import held_interrupt
+from dataview.index.locks import new_lock, new_rlock
 from dataview.index.progress import Task, begin, progress
 from dataview.index.settings import Setting
 
@@ -25,7 +26,7 @@ CHUNKS_OF_A_WORKER = 4
 
 _chosen: ContextVar[Executor | None] = ContextVar("executor", default=None)
 _default: ThreadPoolExecutor | None = None
-_lock = threading.Lock()
+_lock = new_lock()
 _inside = threading.local()
 
 
@@ -92,9 +93,9 @@ def _pool() -> tuple[Executor, int]:
 
 
 def _begin_anew() -> None:
-    """Forget the parent's threads, which a fork does not copy, and its lock, which may be taken."""
-    global _default, _lock
-    _default, _lock = None, threading.Lock()
+    """Forget the parent's threads, which a fork does not copy."""
+    global _default
+    _default = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -200,7 +201,7 @@ class _Work:
         self.failures: dict[int, BaseException] = {}
         self.numbers = iter(range(len(items)))
         self.busy: dict[int, int] = {}
-        self.turn = threading.Condition()
+        self.turn = threading.Condition(new_rlock())
 
     def drain(self) -> None:
         """Work on items until there are no more."""

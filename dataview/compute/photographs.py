@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ import numpy as np
 from dataview.compute.evaluation import evaluate
 from dataview.compute.statistics import pending, take_each
 from dataview.index import extent, identity
+from dataview.index.locks import new_rlock
 from dataview.plan.kinds import Reduction
 from dataview.plan.photographs import noted
 from dataview.plan.places import LatePlace, Place, places_read
@@ -59,7 +59,7 @@ lies from cell to the next cell, where cells are no smaller than it is.
 _gone: list[_Waiting] = []
 """What nobody holds any more, and is filed still."""
 
-_lock = threading.RLock()
+_lock = new_rlock()
 
 
 def take_before(changes: Iterable[Place | LatePlace]) -> None:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dataview.index.locks import new_lock
 from dataview.index.settings import Setting, written
 from dataview.index.sizes import sizes
 from dataview.plan.kinds import Elementwise, known_shape, size_of
@@ -386,7 +387,7 @@ def _numexpr_of(text: str, kinds: tuple[str, ...]) -> Any:
 _numexprs = _NumExprs()
 _running = 0
 _threads_before = 1
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 @contextlib.contextmanager

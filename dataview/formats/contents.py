@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.index import Index
+from dataview.index.locks import new_lock
 from dataview.plan.build import record
 from dataview.plan.fields import Fields, Unread, read_only_meta
 from dataview.plan.kinds import Record
@@ -198,7 +198,7 @@ class LateSource(Source):
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], opening: Any) -> None:
         self.shape, self.dtype, self.opening = shape, dtype, opening
         self._found: Source | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @abstractmethod
     def loaded(self) -> Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,8 @@ from dataview.errors import ReadOnlyError, unknown_field
 from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.reading import Key, Reading, without_streams
 from dataview.index.interrupts import held_interrupt
-from dataview.plan.build import field, labelled, record, stored, with_fields
+from dataview.index.locks import new_rlock
+from dataview.plan.build import field, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node
@@ -28,7 +28,7 @@ _Target = tuple[Stored, Node, str]
 """An array to which rows are added, the rows, and its name."""
 
 
-one_at_a_time = threading.RLock()
+one_at_a_time = new_rlock()
 """Held while rows are added: two threads would write theirs to the same place."""
 
 

@@ -17,6 +17,7 @@ from contextvars import ContextVar, Token, copy_context
 from time import perf_counter, sleep
 from typing import Any, TypeAlias
 
+from dataview.index.locks import new_lock, new_rlock
 from dataview.index.settings import Setting, written
 
 Told: TypeAlias = Callable[[int, int | None], Any]
@@ -84,7 +85,7 @@ class Task:
         self.done = 0
         self.told = 0
         self.thread = threading.get_ident()
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.token: Token[Task | None] | None = None
 
     def advance(self, pieces: int = 1) -> None:
@@ -182,7 +183,7 @@ def _is_terminal(stream: Any) -> bool:
 
 # --- bars ------------------------------------------------------------------------------------
 
-_lock = threading.RLock()
+_lock = new_rlock()
 """Is held by the thread that changes a bar, or which bars there are."""
 
 _shown: dict[str, _Bar] = {}
@@ -305,9 +306,9 @@ def _look() -> None:
 
 
 def _begin_anew() -> None:
-    """Forget the bars of the parent, whose thread a fork does not copy, and a lock that is held."""
-    global _lock, _looking
-    _lock, _looking = threading.RLock(), None
+    """Forget the bars of the parent, whose thread a fork does not copy."""
+    global _looking
+    _looking = None
     _looked_at.clear()
 
 

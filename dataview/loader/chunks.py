@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import listen
+from dataview.index.locks import new_lock
 from dataview.plan.kinds import Stored
 from dataview.plan.node import Node
 from dataview.plan.walk import below
@@ -55,7 +55,7 @@ class KeptChunks:
         self.count = int(node.count or 0)
         self.sources = [part.source for part in below([node]) if isinstance(part, Stored)]
         self.held = self._none()
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         listen(self)
 
     def _none(self) -> _Held:

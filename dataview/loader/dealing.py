@@ -7,7 +7,6 @@ means the same whatever the batch size and the number of ranks.  A step of all r
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ import numpy as np
 
 from dataview.batches import Dealing
 from dataview.index import as_array
+from dataview.index.locks import new_lock
 from dataview.samplers import (
     Cuts,
     Order,
@@ -125,7 +125,7 @@ class RowDealer:
         self._known: dict[int, _Orders] = {}
         self._drawn = 0
         self._oldest = 0
-        self._making = threading.Lock()
+        self._making = new_lock()
 
     def of(self, epoch: int) -> _Orders:
         """Return the orders of an epoch, made when it is first asked for."""

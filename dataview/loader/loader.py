@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from typing import Any, Never
 import numpy as np
 
 from dataview.errors import StreamError
+from dataview.index.locks import new_rlock
 from dataview.index.progress import maker_of_bars
 from dataview.loader.assembly import Assembly
 from dataview.loader.dealing import BatchStep, Cursor, Task, joined, steps
@@ -59,7 +59,7 @@ class Loader:
         self._state = State()
         self._ended = False
         self._closed = False
-        self._turn = threading.RLock()  # of several threads, each gets batches of its own
+        self._turn = new_rlock()  # of several threads, each gets batches of its own
         self._owner = 0
         self._steps: Iterator[BatchStep] | None = None
         self._prefetcher: Prefetcher | None = None

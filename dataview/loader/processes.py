@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dataview.errors import warn
+from dataview.index.locks import new_lock
 from dataview.index.progress import progress
 from dataview.loader.callers import hearing, tell, ways
 from dataview.loader.outcome import Outcome
@@ -242,7 +243,7 @@ class ProcessWorker:
         self._process: Any = None
         self._memory: SharedMemory | None = None
         self._at: Any = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._closed = False
         self._until = math.inf
 

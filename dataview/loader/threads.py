@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Protocol
 
+from dataview.index.locks import new_rlock
 from dataview.index.progress import progress
 from dataview.loader.dealing import BatchStep
 
@@ -87,7 +88,7 @@ class Prefetcher:
         self._make = make
         self._count = count
         self._drawing = False
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(new_rlock())
         self._items: Iterator[BatchStep] | None = None
         self._run = 0
         self._closed = False

@@ -7,7 +7,6 @@ what they depend on; `compute` knows how.  Data whose length is found so are `La
 from __future__ import annotations
 
 import contextlib
-import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,13 +15,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.index import Computed, Index, gather
+from dataview.index.locks import new_lock
 from dataview.index.progress import begin
 from dataview.plan.fields import NO_FIELDS, Attached, Fields
 from dataview.plan.node import Node, Part, slots_of
 from dataview.plan.walk import below
 from dataview.sources import Memo, Source
 
-_lock = threading.Lock()
+_lock = new_lock()
 _new: dict[int, weakref.ref[Any]] = {}
 
 

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import hashlib
 import operator
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain, islice, repeat, takewhile
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ import numpy as np
 
 from dataview.errors import error_at
 from dataview.exchange import is_view
+from dataview.index.locks import new_lock
 from dataview.samplers.protocol import Cuts, Data, Order, Sampler, Seed
 from dataview.samplers.simple import numbered
 
@@ -201,7 +201,7 @@ class _Drawn:
         self.length = length
         self.kept = np.empty(0, np.intp)
         self.count_drawn = 0
-        self.drawing = threading.Lock()  # a prefetching thread draws, and a state that is saved
+        self.drawing = new_lock()  # a prefetching thread draws, and a state that is saved
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """Return the rows at these positions, drawing all up to the last."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from dataview.compute import evaluate, listen, maker_of
 from dataview.errors import StreamError, UndeclaredError
 from dataview.index import parse
+from dataview.index.locks import new_lock
 from dataview.plan.build import field, record, select, with_fields
 from dataview.plan.fields import Attached, Fields
 from dataview.plan.gaps import knowing, present_in, with_mask
@@ -53,7 +53,7 @@ class RowStore:
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.owners: dict[int, Node] = {}
         self.sources: dict[int, list[Source]] = {}
         self.version = 0

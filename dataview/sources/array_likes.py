@@ -7,8 +7,6 @@ one ascending list of positions where its class is known to take it.  NumPy does
 from __future__ import annotations
 
 import math
-import os
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -18,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dataview.index import Affine, Index, axes_of, block_index, compose, gather, is_identity
+from dataview.index.locks import new_rlock
 from dataview.index.points import Points, span
 from dataview.index.sizes import sizes
 from dataview.index.slabs import (
@@ -37,19 +36,10 @@ from dataview.sources.chunks import MOST_TIMES, grid_of
 from dataview.sources.protocol import Memo, Source
 from dataview.sources.sharing import Reference
 
-_WRITING = threading.RLock()
+_WRITING = new_rlock()
 """Held while an object is written: what is stored in chunks reads, changes and writes whole ones,
 so two threads that write different places of one chunk would lose one of the changes."""
 
-
-def _begin_anew() -> None:
-    """Have a lock of its own in a forked process: a thread that it lacks may have held this one."""
-    global _WRITING
-    _WRITING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
 
 FAR = 1 << 16
 """Looking at so many chunks takes a library longer than being asked once more."""

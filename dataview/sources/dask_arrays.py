@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from dataview.index import (
     positions,
     shifted,
 )
+from dataview.index.locks import new_lock
 from dataview.sources.protocol import Memo, Source
 
 HELD_BYTES = 1 << 27
@@ -47,7 +47,7 @@ class DelayedSource(Source):
         self.shape: tuple[int, ...] = tuple(map(int, array.shape))
         self.dtype: np.dtype[Any] = np.dtype(array.dtype)
         self._held: tuple[Key, int, np.ndarray] | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DelayedSource, (self.array,)

@@ -14,13 +14,13 @@ import functools
 import math
 import os
 import sys
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dataview.index import Index, Rows
+from dataview.index.locks import new_lock
 from dataview.index.sizes import sizes
 from dataview.sources import file_rows, lost_pages
 from dataview.sources.file_pieces import GAP, Block
@@ -44,7 +44,7 @@ FEW = 16
 """So few rows are read one by one."""
 
 _latest: list[weakref.ref[KeptFile]] = []
-_changing = threading.Lock()
+_changing = new_lock()
 
 
 class OpenFile:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -13,6 +12,7 @@ import numpy as np
 
 from dataview.errors import ReadOnlyError
 from dataview.index import Index, Rows, are_apart, boxed, gather, identity
+from dataview.index.locks import new_rlock
 from dataview.sources.sharing import Home, Reference, are_together, home_of, to_member, weak
 
 Memo = dict[Any, Any]
@@ -22,7 +22,7 @@ Note = Callable[[Any, np.ndarray], None]
 """What is told of an open file, and of what is in it, before that is changed."""
 
 
-_CHANGING = threading.RLock()
+_CHANGING = new_rlock()
 """Held while a field of records is changed: they are read and written whole, so of two threads that
 change different fields of the same records one would lose what the other has written."""
 

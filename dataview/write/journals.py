@@ -8,12 +8,12 @@ import hashlib
 import itertools
 import mmap
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from dataview.index.locks import new_lock, new_rlock
 from dataview.sources import SETTLED_NS
 from dataview.write.journal import IDLE, PUT_BACK, FoundJournal, Journal, is_running_here
 from dataview.write.raw_files import lock, sync_folder, unlock
@@ -84,8 +84,9 @@ class Journals:
         self.name, self.folder = os.path.basename(path), folder_of(path)
         self._idle: list[Journal] = []
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._turn = os.getpid(), threading.RLock()
+        self._lock = new_lock()
+        self.turn = new_rlock()
+        """What a thread holds while it makes a small update: its old bytes must stay the last."""
         self._listed: tuple[int, list[str]] = -1, []
         self.close = weakref.finalize(self, _remove, os.getpid(), self.folder, self._idle)
 
@@ -95,16 +96,6 @@ class Journals:
     def needs_none(self, place: int, nbytes: int) -> bool:
         """Whether a write is one call within a page of a file, which the system does whole."""
         return not self.syncs and place % mmap.PAGESIZE + nbytes <= mmap.PAGESIZE
-
-    @property
-    def turn(self) -> threading.RLock:
-        """What a thread holds while it makes a small update, whose old bytes must stay the last.
-
-        A fork may be made while another thread holds it.
-        """
-        if self._turn[0] != os.getpid():
-            self._turn = os.getpid(), threading.RLock()
-        return self._turn[1]
 
     def taken(self) -> Journal:
         """Return a journal that is locked, to be given back after the update."""

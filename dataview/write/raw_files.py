@@ -6,12 +6,13 @@ import errno
 import functools
 import os
 import sys
-import threading
 import time
 import zlib
 from typing import Any
 
 import numpy as np
+
+from dataview.index.locks import new_lock
 
 if sys.platform == "win32":
     import msvcrt
@@ -59,7 +60,7 @@ def write_all(handle: int, data: memoryview, place: int) -> None:
         count = _pwrite(handle, data, place)
 
 
-_moving = threading.Lock()
+_moving = new_lock()
 """Held while a handle is moved, where the system cannot write at a place."""
 
 

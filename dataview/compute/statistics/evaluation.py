@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from dataview.compute.ways import (
     memory_of,
 )
 from dataview.errors import warn
+from dataview.index.locks import new_lock
 from dataview.index.sizes import sizes
 from dataview.plan.build import stored
 from dataview.plan.kinds import (
@@ -46,7 +46,7 @@ from dataview.sources import ArraySource
 LONG = 4
 """From so many nested statistics on, a small operand is kept for the next one."""
 
-lock = threading.Lock()
+lock = new_lock()
 """Held while a statistic, or some of its rows, get values."""
 
 

@@ -8,7 +8,6 @@ the bits that are known, a last pass collects and sorts them.  NumPy interpolate
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from dataview.compute.executors import run_blocks
 from dataview.compute.ways import Cut, cuts_along, row_cuts
 from dataview.errors import warn
 from dataview.index import axis_index, numbers_map, sampled_rows
+from dataview.index.locks import new_lock
 from dataview.index.progress import at_work
 from dataview.index.sizes import sizes
 from dataview.plan.build import select
@@ -464,7 +464,7 @@ class _Search:
         columns = size_of(tuple(n for axis, n in enumerate(shape) if axis not in axes))
         self.column = np.arange(columns)
         self.missing = np.zeros(columns, bool)
-        self.lock = threading.Lock()
+        self.lock = new_lock()
 
     def counts(self) -> np.ndarray:
         """Return how many values each column has that are not NaN."""

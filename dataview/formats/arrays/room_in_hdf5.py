@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from dataview.index.locks import new_rlock
 from dataview.sources import keep_room
 
 MOST_PENDING = 1 << 28
@@ -32,7 +32,7 @@ class Room:
     def __init__(self, file: Any, path: str) -> None:
         self.file, self.path = file, path
         self.process = os.getpid()
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.is_local = file.driver == "sec2" and not file.swmr_mode
         self.kept = self.pending = 0  # bytes, since all was written
 

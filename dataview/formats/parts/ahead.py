@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from dataview.index.locks import new_lock
 from dataview.index.progress import progress
 
 _Found = TypeVar("_Found")
@@ -105,11 +106,11 @@ class Ahead:
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._lock = new_lock()
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget what was read: at first, and in a process that was forked."""
-        self._lock = threading.Lock()
         self._at: int | None = None
         self._names: tuple[set[Any], set[Any]] = (set(), set())
         self._expected: tuple[int | None, Collection[Any]] = (None, ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
@@ -81,7 +80,6 @@ class PartFile(Table):
 
     def begin_anew(self) -> None:
         """Do without what another process has opened."""
-        self._lock = threading.Lock()
         self._node = None
 
     def close(self) -> None:
@@ -133,7 +131,6 @@ class PartsTable(Tables):
 
     def begin_anew(self) -> None:
         """Forget what threads of another process may have been doing."""
-        self._lock = threading.Lock()
         self._runs.clear()
         self._kept = 0
         self._open.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from dataview.formats.tables.late_values import Filled, LateValues
+from dataview.index.locks import new_lock
 from dataview.plan.fields import OF_TYPES, OF_VALUES
 from dataview.plan.operations import is_present, may_be_missing
 
@@ -207,7 +207,7 @@ class Table(ABC):
         self._count = -1
         self._kept = 0
         self._likely: set[Name] = set()  # what was asked of the groups that were new latest
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.lists: WeakValueDictionary[Name, Any] = WeakValueDictionary()
 
     @abstractmethod

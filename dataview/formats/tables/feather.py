@@ -7,7 +7,6 @@ its head, which pyarrow does not show: so heads are looked up in the bytes.
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from dataview.formats.tables.arrow_tables import (
 )
 from dataview.formats.tables.arrow_values import lacks_elements
 from dataview.formats.tables.columns import Name
+from dataview.index.locks import new_lock
 from dataview.plan.gaps import PRESENT
 from dataview.sources import open_regular
 
@@ -81,7 +81,7 @@ class FeatherTable(ArrowTable):
 
     def load(self) -> np.ndarray:
         """Read the schema and the heads of the batches."""
-        self._lock_of_batches = threading.Lock()
+        self._lock_of_batches = new_lock()
         self._batches: dict[int, Any] = {}
         self._sound: set[tuple[str, int]] = set()
         """The columns of groups that were found to be sound: that takes long for texts."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from dataview.formats.tables.columns import mask_of
 from dataview.index import Affine, Constant, Index, extent, shifted
 from dataview.index.flat import Layout, layout_of
+from dataview.index.locks import new_lock
 from dataview.plan.kinds import LateStored
 
 MOST_NEAR = 2
@@ -24,7 +24,7 @@ class Lists:
     ) -> None:
         self.table, self.name, self.kind = table, name, kind
         self.groups = range(len(table.starts) - 1) if groups is None else groups
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._found: tuple[list[Layout], np.ndarray] | None = None
         if len(self.groups) == len(table.starts) - 1:
             table.lists[name] = self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
@@ -23,6 +22,7 @@ from dataview.formats.tables.arrow_tables import (
     too_large,
 )
 from dataview.formats.tables.columns import Name
+from dataview.index.locks import new_lock
 from dataview.plan.gaps import tells_present
 from dataview.sources import open_handle, open_regular
 
@@ -55,7 +55,7 @@ class ParquetTable(ArrowTable):
     def load(self) -> np.ndarray:
         """Read the description at the end of the file."""
         self._idle: dict[bool, list[Any]] = {True: [], False: []}
-        self._taking = threading.Lock()
+        self._taking = new_lock()
         self._bounds: dict[Name, Bounds | None] = {}
         self._as_codes: list[str] = []
         self.metadata: Any = None
@@ -279,7 +279,7 @@ class ParquetTable(ArrowTable):
 _OPEN: WeakValueDictionary[int, ParquetTable] = WeakValueDictionary()
 """The tables with idle readers, the one that was read latest last."""
 
-_CHOOSING = threading.Lock()
+_CHOOSING = new_lock()
 
 
 def _close_some(latest: ParquetTable) -> None:

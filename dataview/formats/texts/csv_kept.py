@@ -7,7 +7,6 @@ All tables share the room: the latest has it before others, and its first column
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import cast
@@ -19,6 +18,7 @@ from dataview.formats.tables.columns import Column
 from dataview.formats.tables.schema import behind
 from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_lines import Groups
+from dataview.index.locks import new_lock
 
 MOST = 32 << 20
 """So many bytes are kept of all tables together."""
@@ -91,7 +91,7 @@ _ALL: WeakValueDictionary[int, KeptColumns] = WeakValueDictionary()
 
 _NUMBERS = itertools.count()
 
-_LOCK = threading.Lock()
+_LOCK = new_lock()
 
 
 def _make_room(latest: KeptColumns) -> None:

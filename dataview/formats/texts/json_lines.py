@@ -28,6 +28,7 @@ from dataview.formats.texts.json_fields import (
     see,
 )
 from dataview.formats.texts.text_bytes import LineGroups, TextFile, changed, with_packed
+from dataview.index.locks import new_lock
 from dataview.plan.node import Node
 from dataview.sources import FileState
 
@@ -188,7 +189,7 @@ class JsonTable(Table):
             raise changed(self.raw.path)
         new = [int(self.lines[begin]) + 1 + number for number in numbers]
         rows = [*rows, *self._parsed([texts[number] for number in numbers], new)]
-        return ParsedGroups((first, stop), Rows(rows, self.form), [*lines, *new], threading.Lock())
+        return ParsedGroups((first, stop), Rows(rows, self.form), [*lines, *new], new_lock())
 
     @property
     def is_closed(self) -> bool:

@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import weakref
 import zipfile
 import zlib
@@ -28,6 +27,7 @@ import numpy as np
 
 from dataview.errors import shortened
 from dataview.formats.handles import Claim
+from dataview.index.locks import new_lock
 from dataview.index.progress import begin
 from dataview.sources import FileState, Opening, again, open_regular, temporary_file
 
@@ -112,7 +112,7 @@ class TextBytes:
             with self._named_in_errors(), self._stream(file) as stream:
                 self.start = stream.read(START)
         self._copy: _Copy | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self.path, self.opening.held, self.state, self.most_times
