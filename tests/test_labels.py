@@ -1565,6 +1565,70 @@ def test_a_label_is_written_by_its_name():
     assert told_labels(d) == ["bird", "cat", None]
 
 
+CODES = {
+    "one": lambda code: code,
+    "one of NumPy": np.int16,
+    "an array without axes": np.array,
+    "a list": lambda code: [code, 0, -1],
+    "an array": lambda code: np.array([1, code, 0], "i8"),
+    "a view": lambda code: dv.View([1, code, 0]),
+    "what is computed": lambda code: dv.View([0, code - 1, 0]) + 1,
+}
+
+
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("labels", [OURS, [2008, 5, -2]], ids=("texts", "numbers"))
+def test_codes_of_no_label_are_not_written(kind, labels, tmp_path):
+    coded(labels, [2, 2, 2], "i2")._save(tmp_path / "d.h5")
+    with dv.open(tmp_path / "d.h5", "r+") as stored:
+        for d in (stored, coded(labels, [2, 2, 2], "i2")):
+            for code in (3, 5, -2):
+                told = rf"'y' has no code {code}: .* 0 to 2.* {labels[0]!r}, {labels[1]!r}"
+                with pytest.raises(ValueError, match=told):
+                    d.y[:] = CODES[kind](code)
+                with pytest.raises(ValueError, match=told):
+                    d[:] = {"x": 0, "y": CODES[kind](code)}
+            assert d.y().tolist() == [2, 2, 2]
+            for code in (-1, 0, 1):
+                d.y[:] = CODES[kind](code)
+                assert_same(d.y(), np.broadcast_to(np.asarray(CODES[kind](code)), 3).astype("i2"))
+            d.y[:] = 2
+
+
+def test_one_code_of_no_label_is_not_written():
+    d, years = coded(OURS, [0, 1, 2]), coded([2008, 2009], [0, 1, 0])
+    for write in (
+        lambda: d.y.__setitem__(0, 3),
+        lambda: d.__setitem__((0, "y"), 3),
+        lambda: d[0]._write((0, 3)),
+        lambda: np.put(d.y, [0], 3),
+        lambda: d.y.__setitem__(d.y == "cat", 3),
+        lambda: d.y[1:]._write(dv.View([0, 3])),
+    ):
+        with pytest.raises(ValueError, match=r"no code 3: .*'dog', 'cat', 'bird'.*_with_meta"):
+            write()
+    with pytest.raises(ValueError, match=r"no code 2008: .*; 2008 is the label of code 0"):
+        years.y[years.y == 2009] = 2008
+    assert told_labels(d) == OURS
+    assert told_labels(years) == [2008, 2009, 2008]
+
+
+@pytest.mark.parametrize("labels", [[True, False], [False, True], [2.5, 0.0, 1.0]])
+def test_labels_that_are_truth_values_or_floats_are_written_as_such(labels):
+    d = coded(labels, [0, 0])
+    one, other = labels[1], labels[0]
+    for value in ([one, other], np.array([one, other]), dv.View([one, other])):
+        d.y[:] = value
+        assert told_labels(d) == [one, other]
+        d.y[0] = other
+        d.y[1] = np.array(one)
+        assert told_labels(d) == [other, one]
+    d.y[:] = [0, 1]
+    assert told_labels(d) == [other, one]
+    d.y[0] = None
+    assert told_labels(d) == [None, one]
+
+
 def test_codes_with_gaps_are_written_with_their_labels():
     def column(texts):
         return dv.View(pa.table({"y": pa.array(texts).dictionary_encode()}))._copy()

@@ -194,6 +194,11 @@ class Labels:
         own = None if self.is_listed else self.given.dtype
         return own if isinstance(own, np.dtype) else self.array().dtype
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.given if self.is_listed else self.array())
+
     def array(self) -> np.ndarray:
         """Return them; those that are not listed are read."""
         if self._array is None:

@@ -1,6 +1,6 @@
 """What is written to codes: labels, and codes of other labels, become the codes that stand there.
 
-A number is a code; where it comes from no labels, nobody can tell of which it is.
+An integer is a code; where it comes from no labels, nobody can tell of which it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataview.plan.fields import Attached, Fields, Window, window_index
 from dataview.plan.gaps import holds_codes, is_numbered_alike, present_in, with_mask
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
+from dataview.plan.operations import is_present
 from dataview.sources import Memo
 from dataview.tables.coding import MISSING, coder, in_order, labelled, name_of, told, without_gaps
 from dataview.tables.comparing import KINDS, ONE_LABEL, no_label
@@ -38,23 +39,78 @@ def as_codes(target: Node, value: Any) -> Any:
         return _of_node(target, value)
     if isinstance(target, Sampled):  # whose samples are lists of several lengths
         return value
-    is_one = value is None or isinstance(value, ONE_LABEL)
+    return _of_values(target, value)
+
+
+def _of_values(target: Node, value: Any) -> Any:
+    """Return the codes of one label or of several; checked codes as they are."""
+    is_one = isinstance(value, (*ONE_LABEL, *_ONE_NUMBER)) or _is_missing(value)
     if not is_one and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
         return value
-    array = as_array([value] if is_one else value)
-    if array.dtype.kind not in KINDS:
-        return value
-    codes = _Coding(target).land(array, None)
-    return codes[0] if is_one else codes
+    array = _as_values([value] if is_one else value)
+    if _are_labels(target, array):
+        codes = _Coding(target).land(array, None)
+        return codes[0] if is_one else codes
+    if array.dtype.kind in _CODES:
+        _check_codes(target, array)
+    return value
+
+
+_CODES = "biu"
+_ONE_NUMBER = (int, float, np.number, np.bool_)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is one thing, and stands for no value: None, NaN, or pandas' NA."""
+    return bool(np.ndim(value) == 0 and not is_present(value))
+
+
+def _as_values(value: Any) -> np.ndarray:
+    """Return values as an array; numbers of several kinds as NumPy does."""
+    if isinstance(value, (list, tuple)) and all(isinstance(one, _ONE_NUMBER) for one in value):
+        return np.asarray(value)
+    return as_array(value)
+
+
+def _are_labels(target: Node, values: np.ndarray) -> bool:
+    """Whether values are labels, and no codes.
+
+    Codes are integers: so truth values and floats are labels, where the labels are such.  Where
+    they are not, NaN is what is missing.
+    """
+    kind = values.dtype.kind
+    if kind in "bf":
+        has_such = _labels(target).dtype.kind == kind
+        return has_such or (kind == "f" and not is_present(values).any())
+    return kind in KINDS
+
+
+def _check_codes(target: Node, codes: np.ndarray) -> None:
+    """Raise if some numbers are no codes of the target."""
+    labels = _labels(target)
+    count = labels.count
+    if not codes.size or (codes.min() >= MISSING and codes.max() < count):
+        return
+    wrong = codes[(codes < MISSING) | (codes >= count)].reshape(-1)[0].item()
+    known = labels.list()
+    own = f"; {wrong} is the label of code {known.index(wrong)}" if wrong in known else ""
+    raise ValueError(
+        f"{name_of(target)} has no code {wrong}: an integer is written as the code that it is. "
+        f"There are 0 to {count - 1}, and {MISSING} for what is missing{own}. The labels "
+        f"are: {_listed(labels)}; d.x = d.x._with_meta(labels=[...]) lists others"
+    )
 
 
 def _of_node(target: Node, value: Node) -> Node:
     if holds_codes(value):
         return _renumbered(target, value)
-    is_of_labels = value.dtype is not None and value.dtype.kind in KINDS
-    if not is_of_labels or _is_sampled(target, value):
+    if value.dtype is None or _is_sampled(target, value):
         return value
-    return _stepwise(value, _Coding(target))
+    kind = value.dtype.kind
+    if kind in _CODES and not (kind == "b" and _labels(target).dtype.kind == "b"):
+        return _stepwise(value, _Checking(target))
+    is_of_labels = kind in KINDS or (kind in "bf" and _labels(target).dtype.kind == kind)
+    return _stepwise(value, _Coding(target)) if is_of_labels else value
 
 
 def _by_field(target: Node, value: Any) -> Any:
@@ -130,10 +186,10 @@ def _steps_at(target: Node, value: Node) -> Iterator[_Step]:
         part, given = field(target, name), field(value, same)
         if holds_codes(part) and holds_codes(given):
             step = _step_between(part, given)
-            found = [] if step is None else [([], step)]
+            if step is not None:
+                yield [place], step
         else:
-            found = _steps_at(part, given)
-        yield from (([place, *path], step) for path, step in found)
+            yield from (([place, *path], step) for path, step in _steps_at(part, given))
 
 
 def _field_at(target: Node, own: Any, name: str, value: Node) -> str | None:
@@ -305,6 +361,17 @@ class _Renumbering(_Landing):
         codes = checked_codes(without_gaps(values, present), len(self.codes) - 1)
         found: np.ndarray = self.codes[codes]
         return found
+
+
+class _Checking(_Landing):
+    """The step from numbers, which are codes already."""
+
+    __slots__ = ()
+
+    def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        codes = without_gaps(values, present)
+        _check_codes(self.target, codes)
+        return codes
 
 
 class _Coding(_Landing):

@@ -16,7 +16,7 @@ from dataview.compute import changing, memory_of
 from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
-from dataview.plan.gaps import is_numbered_alike, may_have_codes
+from dataview.plan.gaps import LABELS, is_numbered_alike, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
@@ -45,8 +45,8 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
     parts: _Parts = []
     for target, given in pairs:
         memory = _memory_to_write(target)
-        if memory is None or not _is_plain(given):
-            return False
+        if memory is None or not _is_plain(given) or LABELS in target.meta:
+            return False  # numbers that are written to codes are checked first
         fitting = cast(given, memory.dtype)
         if fitting.ndim and not is_broadcast_to(fitting.shape, _shape_at(memory, key)):
             return False

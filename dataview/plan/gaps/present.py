@@ -112,9 +112,12 @@ def _window_has_codes(window: Window) -> bool:
 
 
 def is_numbered_alike(one: Node, other: Node) -> bool:
-    """Whether codes of two nodes are known at once to stand for the same; plain numbers do, too."""
+    """Whether codes of two nodes are known at once to stand for the same.
+
+    What is written to plain numbers is, too; but plain numbers are not known to be codes of `one`.
+    """
     ours, theirs = one.meta.get(LABELS), other.meta.get(LABELS)
-    if ours is theirs or ours is None or theirs is None:
+    if ours is theirs or ours is None:
         return True
     return type(ours) is list and type(theirs) is list and bool(ours == theirs)
 
