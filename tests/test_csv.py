@@ -1290,6 +1290,25 @@ def test_any_names_come_back(place, names):
         assert (list(d._fields()), len(d)) == (names, 2)
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [[], [""], ["", ""], ["a,b", "c,d"], ["NA", "nan"], ["1 2", "3 4"], ['"', "x\ny"]],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "names",
+    [["0"], ["1.5"], ["nan"], ["true"], ["2020-01-01"], ["10:30"], ["#x"], ["0", "1"],
+     ["true", "NA"], ["2020-01-01", "b"]],
+    ids=str,
+)  # fmt: skip
+def test_names_come_back_above_no_rows_and_above_texts_in_quotes(tmp_path, way, names, texts):
+    path = tmp_path / "t.csv"
+    dv.View({name: np.array(texts, "U5") for name in names})._save(path)
+    with dv.open(path, types=str) as d:
+        assert [name for name in d._fields() if not name.endswith("_mask")] == names
+        assert [d[name]().tolist() for name in names] == [texts] * len(names)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_what_a_path_says_gives_way_to_a_column_of_the_file(suffix, tmp_path):
     for key, fields in ((1, {"x": [1]}), (2, {"x": [2], "k": [5]})):
@@ -1332,6 +1351,9 @@ def test_names_that_need_quotes_are_names_above_rows_that_need_them_too(tmp_path
         ('"1","a"\n"2","b"\n,"c"\n', False),
         ('"1","a"\n"2","b"\n"3",NA\n', False),
         ('"1","a"\n"2","b"\n3,"c"\n', True),
+        ('"1","a"\n', True),
+        ('"1","a"\n"NA","a,b"\n', True),
+        ('"1","a"\n"","b"\n', False),
         ('"1","a"\n#"\n\n"2","b"\n3,"c"\n', True),
         ('"1","a"\n"2","b"\n"3","b\n' + "x" * 70_000 + '"\n', False),
     ],

@@ -171,27 +171,37 @@ def end_empty(text: str, width: int, dialect: Dialect) -> bool:
 
 
 def _is_quoted(rows: Sequence[Sequence[str]], dialect: Dialect, text: str) -> bool:
-    """Whether all cells of the first row stand in quotes, and not all of the rows below.
+    """Whether all cells of the first row stand in quotes, as those below do only if they have to.
 
-    What is missing may be the only one without quotes if all else has some: it counts in the
-    second row alone.
+    A program that writes other texts in quotes, too, does not write all of them so.  What is
+    missing may be the only one without quotes if all else has some: it counts in the second row
+    alone.
     """
-    if not dialect.quote or len(rows) < 2 or not text:
+    if not dialect.quote or not text:
         return False
-    first, *below = _without_quotes(text, dialect)
-    values = [cell for row in below[1:] for cell in row if cell not in dialect.missing]
-    return not first and bool(values or any(below[:1]))
+    first, *below = _in_quotes(text, dialect) or [[]]
+    if not all(is_quoted for _, is_quoted in first):
+        return False
+    bare = [[cell for cell, is_quoted in row if not is_quoted] for row in below]
+    if any(bare[:1]) or any(cell not in dialect.missing for row in bare[1:] for cell in row):
+        return True
+    quoted = [cell for row in below for cell, is_quoted in row if is_quoted]
+    return all(rows[0]) and all(_has_to_be_quoted(cell, dialect) for cell in quoted)
 
 
-def _without_quotes(text: str, dialect: Dialect) -> list[list[str]]:
-    r"""Return the cells of each of the first rows that do not stand in quotes.
+def _has_to_be_quoted(cell: str, dialect: Dialect) -> bool:
+    return cell in dialect.missing or as_cell(cell) != cell
+
+
+def _in_quotes(text: str, dialect: Dialect) -> list[list[tuple[str, bool]]]:
+    r"""Return the cells of each of the first rows, and whether they stand in quotes.
 
     It ends where the text is not as such rows would be written, as in a cell that is cut.
 
-    >>> _without_quotes('"a","b"\n"c",1\n', Dialect(","))
-    [[], ['1']]
+    >>> _in_quotes('"a"\n1\n', Dialect(","))
+    [[('a', True)], [('1', False)]]
     """
-    found: list[list[str]] = []
+    found: list[list[tuple[str, bool]]] = []
     quote, place = dialect.quote or "", 0
     comment = "" if dialect.comment is None else f"|{re.escape(dialect.comment)}.*"
     ignored = re.compile(f"[\r\n]{comment}")
@@ -204,9 +214,9 @@ def _without_quotes(text: str, dialect: Dialect) -> list[list[str]]:
             is_quoted = text.startswith(quoted, place)
             is_cut = cell.startswith(quote) or not text.startswith(cell, place)
             if not is_quoted and is_cut:
-                found[-1] = [cell] if len(found) < 3 else []
+                found[-1] = [(cell, False)] if len(found) < 3 else []
                 return found
-            found[-1] += [] if is_quoted else [cell]
+            found[-1].append((cell, is_quoted))
             place += len(quoted if is_quoted else cell) + len(dialect.sep)
         place -= len(dialect.sep)
     return found
@@ -220,7 +230,7 @@ def header_cells(names: Sequence[str]) -> list[str]:
     """
     dialect = Dialect(",")
     alone = len(names) == 1 and " " in names[0]  # which would seem to part two
-    if not alone and all(is_name(name, dialect) for name in names):
+    if not alone and not names[0].startswith("#") and all(is_name(name, dialect) for name in names):
         return [as_cell(name) for name in names]
     return ['"' + name.replace('"', '""') + '"' for name in names]
 
