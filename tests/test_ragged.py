@@ -2268,12 +2268,31 @@ ROWS_OF_OTHER_LENGTHS = {
     "a longer one": lambda d, e: d.__setitem__(0, {"x": [9, 9, 9], "y": 5}),
     "rows that go round one by one": lambda d, e: go_round_slowly(d),
     "a swap of rows of a field": lambda d, e: swap(d.x, d.x[0], d.x[1]),
+    "a number of NumPy's": lambda d, e: d.x.__setitem__(np.int64(0), [9]),
+    "an array without axes": lambda d, e: d.x.__setitem__(np.array(0), [9]),
+    "a mapping by a number of NumPy's": lambda d, e: d.__setitem__(np.int64(0), {"x": [9], "y": 5}),
+    "a row of a batch": lambda d, e: d._minibatches(2)[0].x.__setitem__(0, [9]),
+    "a mapping in a batch": lambda d, e: d._minibatches(2).__setitem__((0, 0), {"x": [9], "y": 5}),
+    "a row that is kept": lambda d, e: d._filter(d.x._lengths() > 1).x.__setitem__(0, [9]),
+    "rows in a loop": lambda d, e: [row._write([9]) for row in d.x],
+    "np.copyto of a list": lambda d, e: np.copyto(d.x[0], [9]),
+    "np.copyto of an array": lambda d, e: np.copyto(d.x[0], np.array([9])),
+    "an array after reading": lambda d, e: after_reading(d.x[0])._write(np.array([9])),
+    "all of a row": lambda d, e: d.x[0].__setitem__(slice(None), [9]),
+    "a row by its name": lambda d, e: d.__setitem__((0, "x"), [9]),
+    "a row of joined rows": lambda d, e: dv.concat(d, e).x.__setitem__(0, [9]),
+    "a row of one row": lambda d, e: d[:1].x.__setitem__(0, [9]),
 }
 
 
 def write_after_reading(row, value):
     row.x()
     row._write(value)
+
+
+def after_reading(row):
+    row()
+    return row
 
 
 def go_round(rows):
@@ -2314,3 +2333,38 @@ def test_a_row_is_not_written_by_one_of_another_length(way):
     d[2]._write({"x": [6, 6, 7], "y": 0})
     assert_rows(d.x, [np.array(row) for row in ([8, 8], [9], [6, 6, 7], [8, 9])])
     assert d.y().tolist() == [8, 2, 0, 4]
+
+
+@pytest.mark.parametrize("value", [[9], np.array([9]), dv.View([9])], ids=["list", "array", "view"])
+def test_rows_within_rows_are_written_by_rows_of_their_shape(value):
+    d = dv.View(x=[[[1, 2], [3]], [[4]]], y=[np.zeros((2, 3)), np.zeros((4, 5))])
+    for write in (
+        lambda: d.x[0].__setitem__(0, value),
+        lambda: d.x.__setitem__((0, 0), value),
+        lambda: d.y.__setitem__(0, np.ones(3)),
+    ):
+        with pytest.raises(ValueError, match="a row is written by a row of its shape"):
+            write()
+    d.x[0, 0], d.y[0] = [5, 6], np.ones((2, 3))
+    assert d.x[0, 0]().tolist() == [5, 6]
+    assert d.y[0]().tolist() == np.ones((2, 3)).tolist()
+
+
+def test_the_only_row_of_a_layout_is_written_by_one_of_its_shape():
+    flat = np.arange(3)
+    d = dv.View(x=dv.ragged(flat, lengths=[3]))
+    with pytest.raises(ValueError, match="a row is written by a row of its shape"):
+        d.x[0] = [9]
+    assert flat.tolist() == [0, 1, 2]
+    d.x[0, 1:] = [9]  # elements, which NumPy fills
+    d.x[0, :1] = 7
+    assert flat.tolist() == [7, 9, 9]
+    d.x[0] = [1, 2, 3]
+    assert flat.tolist() == [1, 2, 3]
+
+
+def test_one_element_fills_a_row_whose_elements_have_axes():
+    points = [np.zeros((2, 3)), np.zeros((4, 3))]
+    d = dv.View(x=points)
+    d.x[np.int64(0)] = [1, 2, 3]
+    assert_rows(d.x, [np.array([[1.0, 2, 3]] * 2), points[1]])

@@ -201,16 +201,20 @@ class LateStored(Stored):
 
 
 class Select(Node):
-    """A part of another node, by an index."""
+    """A part of another node, by an index.
 
-    __slots__ = ("index", "node")
+    Of a row of ragged rows `row_axes` says how many of its axes only this row has, else it is 0:
+    such a row is written by one of its shape.
+    """
+
+    __slots__ = ("index", "node", "row_axes")
     parts = ("node",)
 
     def __init__(
         self, node: Node, index: Index, fields: Fields | LateFields, meta: Mapping[str, Any]
     ) -> None:
         super().__init__(index.shape, node.dtype, fields, meta)
-        self.node, self.index = node, index
+        self.node, self.index, self.row_axes = node, index, 0
         self.levels = node.levels + 1
         self.has_gaps = node.has_gaps
         self.settled = node.settled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from dataview.index import (
     Index,
     Map,
     axes_of,
+    identity,
     is_endless,
     is_integer,
     whole_axes,
@@ -25,7 +26,7 @@ from dataview.index import (
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import read_only, select, stored
 from dataview.plan.guards import endless, is_broadcast_to
-from dataview.plan.kinds import Reshaped, Sampled, Select, Stored, known_shape, size_of
+from dataview.plan.kinds import Concat, Reshaped, Sampled, Select, Stored, known_shape, size_of
 from dataview.plan.node import Node, Shape
 from dataview.plan.symbols import deferring
 
@@ -132,6 +133,20 @@ def _arranging(shape: Shape, places: tuple[int | None, ...]) -> Index:
 def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
     """Return axes counted from the front, each once, or raise NumPy's error."""
     return tuple(np.lib.array_utils.normalize_axis_tuple(axes, ndim))
+
+
+def as_row(node: Node, values: Node, axes: int, meta: Mapping[str, Any]) -> Node:
+    """Return a part of flat values as a row of them, which has so many axes of its own."""
+    row: Any = node
+    if isinstance(node, (Stored, Concat)):
+        row = Select(node, identity(known_shape(node)), node._fields, node.meta)
+        row.label, row.mask = node.label, node.mask
+    is_row = isinstance(row, Select)  # nobody writes to what is computed
+    if row.meta is not meta or (is_row and row is values):
+        row = row.replaced(meta=meta)
+    if is_row:
+        row.row_axes = axes
+    return row  # type: ignore[no-any-return]
 
 
 def axes_of_source(index: Index) -> list[int]:

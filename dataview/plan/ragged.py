@@ -47,7 +47,7 @@ from dataview.plan.kinds import (
     known_shape,
     size_of,
 )
-from dataview.plan.layout import reshaped
+from dataview.plan.layout import as_row, reshaped
 from dataview.plan.node import Argument, Evaluate, Node
 from dataview.plan.operations import is_cast
 from dataview.plan.values import array_or_none
@@ -174,7 +174,7 @@ class Ragged(Sampled):
         row = places_of(values, places)
         if layout.shapes is not None:
             row = reshaped(row, (*shape, *known_shape(row)[1:]))
-        return row if row.meta is self.meta else row.replaced(meta=self.meta)
+        return as_row(row, values, len(shape), self.meta)
 
     def rows(self, numbers: range | np.ndarray) -> Ragged:
         """Return some rows by their numbers among those that there are."""

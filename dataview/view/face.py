@@ -33,7 +33,7 @@ from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.show import title
 from dataview.view.arguments import told
-from dataview.write import Built, apply_to_rows, check_row, clock, write, write_rows, write_rows_of
+from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
@@ -218,21 +218,11 @@ def built(value: Any) -> Built | None:
 
 def _to_write(view: BaseView, value: Any) -> tuple[Node, Any]:
     """Return the node of a view and a value as it is written there: its codes and lengths known."""
-    rows, node = _rows_of(view), node_of(view)
+    node = node_of(view)
     found = tables.as_codes(node, unwrapped(value))
-    if rows is not None:
-        check_row(rows, node, found, built(value))
     if isinstance(found, dict):
         return node, {name: _with_lengths(part) for name, part in found.items()}
     return node, _with_lengths(found)
-
-
-def _rows_of(view: BaseView) -> Node | None:
-    """Return the rows of which a view is one, as far as it knows that."""
-    node, rows, parent, key, _ = view._state
-    if type(rows) is int:
-        return node
-    return None if rows is not None or parent is None or type(key) is not int else parent._state[0]
 
 
 def _with_lengths(value: Any) -> Any:

@@ -40,7 +40,7 @@ from dataview.view.face import (
     unwrapped,
     viewed,
 )
-from dataview.write import apply_where, check_writable, write
+from dataview.write import apply_where, check_row, check_writable, write
 
 _WHERE = NumpyFunction("where")
 _PLAIN_KINDS = "biufcmMUS"
@@ -167,6 +167,8 @@ def _is_of_statistics(node: Node) -> bool:
 
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
     given, target = argument(src), node_of(dst)
+    if where is True:
+        check_row(target, given)
     is_all = where is True and isinstance(src, BaseView | np.ndarray) and given.shape
     if is_all and _is_cast(given.dtype, target.dtype, casting):
         write(target, given, built(src))

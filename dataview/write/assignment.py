@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,17 @@ from dataview.index.sizes import sizes
 from dataview.plan.kinds import (
     Elementwise,
     Record,
+    Sampled,
     known_dtype,
     known_shape,
     members,
     size_of,
 )
 from dataview.plan.node import Node
+from dataview.plan.places import Place
 from dataview.plan.values import cast
 from dataview.write import runs
-from dataview.write.changes import Change, changes_of, changes_of_mask
+from dataview.write.changes import Change, changes_of, changes_of_mask, places_written
 from dataview.write.one_run import is_one_run, write_one_run
 from dataview.write.overlap import (
     Separated,
@@ -56,7 +58,12 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     for the gaps of the value.
     """
     with making_together(_parts(value)):
-        changes = changes_of(node, value)
+        try:
+            changes = changes_of(node, value)
+        except ValueError as error:
+            if built is not None and isinstance(value, Node):
+                _undo_moved(error, node, value, built)
+            raise
         if node.has_gaps:
             changes += changes_of_mask(node, value)
     if built is not None and isinstance(value, Node):
@@ -66,6 +73,21 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     carry_out(changes)
     if member is not None:
         member.done()
+
+
+def _undo_moved(error: ValueError, node: Node, value: Node, built: runs.Built) -> None:
+    """Undo the rows that were written of several that go round; the error says so."""
+    told = runs.undo_moved(_places(node), value, built)
+    if told:
+        error.args = (f"{error}{told}",)
+
+
+def _places(node: Node) -> Iterator[Place]:
+    if isinstance(node, Record):
+        for part in members(node).values():
+            yield from _places(part.node)
+    elif not isinstance(node, Sampled):
+        yield from places_written(node)
 
 
 def _parts(value: Any) -> list[Node]:

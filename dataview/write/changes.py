@@ -43,6 +43,7 @@ from dataview.plan.places import Place
 from dataview.plan.values import cast, is_scalar, listed
 from dataview.plan.walk import below
 from dataview.sources import Source
+from dataview.write.ragged_rows import check_row
 from dataview.write.targets import is_of_source, targets_of
 
 
@@ -114,6 +115,7 @@ def changes_of(node: Node, value: Any, is_checked: bool = True) -> list[Change]:
             fields = [(field(part, name), values[name], name in told) for name in part.fields]
             waiting.extend(reversed(fields))
         else:
+            check_row(part, given)
             fitting = _as_fitting(given, part) if is_checked else given
             found.extend(_split(part, given, fitting, is_checked))
     return found

@@ -48,7 +48,7 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
         if memory is None or not _is_plain(given) or LABELS in target.meta:
             return False  # numbers that are written to codes are checked first
         fitting = cast(given, memory.dtype)
-        if fitting.ndim and not is_broadcast_to(fitting.shape, _shape_at(memory, key)):
+        if fitting.ndim and not _is_fitting(target, fitting.shape, _shape_at(memory, key)):
             return False
         if len(pairs) > 1 and fitting.size >= sizes.streamed_elements:
             return False  # several values are copied before the first is written
@@ -100,6 +100,12 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
     result = np.empty(there.shape, there.dtype)
     ufunc(there, other, out=result)
     return _put([(node, memory, _whole_key(key), result)], key)
+
+
+def _is_fitting(target: Any, given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a value may be repeated to a shape; one for a row of ragged rows is not."""
+    is_row = type(target) is Select and target.row_axes
+    return given == shape if is_row else is_broadcast_to(given, shape)
 
 
 def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
