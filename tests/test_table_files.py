@@ -2276,3 +2276,50 @@ def test_lists_of_one_length_may_be_missing_all_or_none(name, format, rows, tmp_
         labels = d.x._labels()().tolist()
         found = [[None if code < 0 else labels[code] for code in row] for row in d.x().tolist()]
         assert found == [row or [None, None] for row in table["x"].to_pylist()]
+
+
+# ---------------------------------------------------------------- zeros at the ends of texts
+
+ENDING = ["", "\0", "a", "a\0", "a\0\0", "b"]
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes", "any length", "codes"])
+def test_texts_with_zeros_at_their_ends_are_compared_exactly(kind):
+    texts = [text.encode() for text in ENDING] if kind == "bytes" else ENDING
+    column = pa.array(texts)
+    if kind == "any length":
+        column = np.array(texts, np.dtypes.StringDType())
+    d = dv.View(x=column.dictionary_encode() if kind == "codes" else column)
+    for value in texts:
+        equal = [text == value for text in texts]
+        assert (d.x == value)().tolist() == (value == d.x)().tolist() == equal
+        assert (d.x == [value] * 6)().tolist() == np.equal(d.x, value)().tolist() == equal
+        assert (d.x != value)().tolist() == [not one for one in equal]
+        assert np.asarray(np.isin(d.x, [value])).tolist() == equal
+        assert np.asarray(np.isin(d.x, [value, texts[-1] * 2])).tolist() == equal
+        if kind != "codes":
+            chosen = np.where(dv.View(np.array(equal)), value, d.x)
+            assert chosen().tolist() == texts
+            assert np.isin([value], d.x).tolist() == [True]
+            assert np.less(d.x, value)().tolist() == [text < value for text in texts]
+            out = np.zeros(6, bool)
+            np.equal(d.x, value, out=out)
+            assert out.tolist() == equal
+    assert d.x._codes(labels=texts[::-1])().tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_what_is_missing_is_filled_with_a_text_and_its_zeros():
+    filled = dv.View(pa.table({"x": [None, b"x"]})).x._fillna(b"a\0")
+    assert filled().tolist() == [b"a\0", b"x"]
+
+
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_texts_of_numpys_dtypes_are_compared_as_numpy_does(kind):
+    array = np.array(ENDING, kind)
+    d = dv.View(array)
+    for value in array.dtype.type("a"), ("a\0" if kind == "U" else b"a\0"):
+        assert (d == value)().tolist() == (array == value).tolist()
+        assert np.isin(d, [value]).tolist() == np.isin(array, [value]).tolist()
+        assert (
+            d._codes(labels=[value])().tolist() == (array == value).astype(int).__sub__(1).tolist()
+        )

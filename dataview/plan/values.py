@@ -73,6 +73,39 @@ def _has_buffer(value: Any) -> bool:
     return True
 
 
+# --- texts keep zeros at their ends --------------------------------------------------------------
+
+
+def is_cut(value: Any) -> bool:
+    r"""Whether NumPy cuts zeros off the end of a text or of bytes, or of one of a list.
+
+    >>> is_cut(b"a\0"), is_cut(["a", "b\0"]), is_cut("a"), is_cut(3)
+    (True, True, False, False)
+    """
+    if isinstance(value, str):
+        return value.endswith("\0")
+    if isinstance(value, bytes):
+        return value.endswith(b"\0")
+    return type(value) in _LISTS and any(map(is_cut, value))
+
+
+def whole_texts(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
+    r"""Return texts of which NumPy would cut the ends as an array of objects, all else as it is.
+
+    Beside texts of a dtype of any length, they have this dtype.
+
+    >>> whole_texts([b"a\0", b"b"]), whole_texts([b"a", b"b"])
+    (array([b'a\x00', b'b'], dtype=object), [b'a', b'b'])
+    """
+    if not is_cut(value):
+        return value
+    own = array_or_none(value)
+    if own is None:  # rows of several lengths
+        return value
+    is_text = own.dtype.kind == "U" and dtype is not None and dtype.kind == "T"
+    return np.array(value, dtype if is_text else object)
+
+
 # --- times of day are the time since midnight --------------------------------------------------
 
 TIME_OF_DAY = "time_of_day"

@@ -25,12 +25,13 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import found_of, select
-from dataview.plan.gaps import is_untold, presence, warn_of_gaps
+from dataview.plan.gaps import holds_codes, is_untold, presence, warn_of_gaps
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
+from dataview.plan.values import whole_texts
 from dataview.show import title
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
@@ -349,6 +350,31 @@ def sample_from(value: Any) -> Node:
 def argument(value: Any) -> Any:
     """Return a value as an operand of an expression."""
     return node_of(value) if isinstance(value, BaseView) else exchange.argument_of(value)
+
+
+def with_whole_texts(*values: Any) -> tuple[Any, ...]:
+    """Return values that meet, texts and bytes among them exactly if other values are exact, too.
+
+    Data of NumPy's dtypes S and U have no zeros at their ends, so there what is given has none.
+    """
+    if not any(isinstance(value, _TEXTS) for value in values):
+        return values
+    exact = [dtype for dtype, is_exact in map(_exactness, values) if is_exact]
+    return tuple([whole_texts(value, exact[0]) for value in values]) if exact else values
+
+
+_TEXTS = (str, bytes, list, tuple)
+"""The classes of texts, and of what may hold some."""
+
+
+def _exactness(value: Any) -> tuple[Any, bool]:
+    """Return the dtype of data, and whether they keep zeros at the ends of texts, or may do so."""
+    if isinstance(value, BaseView):
+        node = asked(value)
+        is_exact = node.dtype is None or node.dtype.kind in "OT" or holds_codes(node)
+        return node.dtype, is_exact
+    own = getattr(value, "dtype", None)
+    return own, isinstance(own, np.dtype) and own.kind in "OT"
 
 
 def evaluated(value: Any) -> Any:

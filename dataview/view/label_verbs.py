@@ -16,6 +16,7 @@ from dataview.plan.guards import check_no_record
 from dataview.plan.node import DType, Node
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import Ragged
+from dataview.plan.values import in_durations, is_time_of_day
 from dataview.show import title
 from dataview.view.face import (
     BaseView,
@@ -29,8 +30,9 @@ from dataview.view.face import (
     node_of,
     part_named,
     viewed,
+    with_whole_texts,
 )
-from dataview.view.ragged_rows import LEFT
+from dataview.view.ragged_rows import LEFT, ROWS
 
 
 class LabelVerbs(BaseView):
@@ -71,6 +73,7 @@ class LabelVerbs(BaseView):
         own = _known_labels(self)
         if own is not None and labels is None:
             return self
+        labels = with_whole_texts(self, labels)[1]
         labels = _exactly(labels, node_of(self).dtype) if own is None else labels
         given = None if labels is None else _labels_from(labels)
         codes, known = tables.coded(node_of(self), given, own)
@@ -227,7 +230,22 @@ def _labels_from(labels: Any) -> Node:
     return asked(labels) if is_late else node_from(labels)
 
 
-def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
+def isin(element: Any, test_elements: Any, *args: Any, **options: Any) -> Any:
+    """Return NumPy's answer of the values of a view, such as labels and times of day."""
+    if isinstance(element, BaseView) and is_time_of_day(node_of(element).meta):
+        test_elements = in_durations(test_elements)
+    one, others = with_whole_texts(element, test_elements)
+    are_whole = one is not element or others is not test_elements
+    if others is not test_elements:  # of texts of any length NumPy would cut each
+        others = np.asarray(others, object)
+    found = _isin(one, others, *args, **options)
+    found = ROWS[np.isin](one, others, *args, **options) if found is LEFT else found
+    if found is LEFT and are_whole:
+        return np.isin(evaluated(one), np.asarray(evaluated(others), object), *args, **options)
+    return found
+
+
+def _isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
     """Return NumPy's answer by the codes of labels; leave all else to NumPy."""
     known = _without_gaps(test_elements, element)
     if known is not test_elements:

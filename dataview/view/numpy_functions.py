@@ -37,7 +37,6 @@ from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc, sized
 from dataview.plan.symbols import deferring
-from dataview.plan.values import in_durations, is_time_of_day
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
 from dataview.tables import distinct, in_times, knowing_labels
@@ -51,6 +50,7 @@ from dataview.view.face import (
     node_of,
     viewed,
     warn_if_untold,
+    with_whole_texts,
 )
 from dataview.view.label_verbs import isin
 from dataview.view.ragged_rows import LEFT, ROWS, whole
@@ -186,7 +186,8 @@ def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
 
 
 def _computed(operation: Ufunc, *operands: Any) -> Node:
-    found: Node = computed(operation, in_times(tuple(map(_operand, operands))))[0]
+    operands = tuple(map(_operand, with_whole_texts(*operands)))
+    found: Node = computed(operation, in_times(operands))[0]
     return found
 
 
@@ -337,13 +338,6 @@ def _hstack(tup: Any) -> Node:
     return joined(nodes, min(1, lengths.ndim(nodes[0]) - 1))
 
 
-def _isin(element: Any, test_elements: Any, *args: Any, **options: Any) -> Any:
-    if isinstance(element, BaseView) and is_time_of_day(node_of(element).meta):
-        test_elements = in_durations(test_elements)
-    found = isin(element, test_elements, *args, **options)
-    return ROWS[np.isin](element, test_elements, *args, **options) if found is LEFT else found
-
-
 @deferring
 def _joined_as_rows(nodes: Sequence[Node]) -> Node:
     while min(len(known_shape(node)) for node in nodes) < 2:
@@ -492,7 +486,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.flip: _laid(layout.flipped),
     np.full_like: _full_like,
     np.hstack: _hstack,
-    np.isin: _isin,
+    np.isin: isin,
     np.moveaxis: _laid(layout.moved),
     np.nan_to_num: _nan_to_num,
     np.percentile: _percentile,

@@ -35,6 +35,7 @@ from dataview.view.face import (
     put_state,
     unwrapped,
     viewed,
+    with_whole_texts,
 )
 from dataview.view.ragged_rows import whole
 from dataview.write import apply_in_place, apply_where, check_writable, put_in_place, write
@@ -229,7 +230,7 @@ def _put_out(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any) -> 
 
 
 def _apply(node: Node, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
-    operands = tuple(map(argument, inputs))
+    operands = tuple(map(argument, with_whole_texts(*inputs)))
     check_output(ufunc.__name__, node, operands)
     if where is True:
         apply_in_place(node, ufunc, operands)
@@ -304,7 +305,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         return _compared_by(ufunc, *inputs)
     if ufunc in _TRUTHS:
         inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
-    operands = tuple([argument(value) for value in inputs])
+    operands = tuple([argument(value) for value in with_whole_texts(*inputs)])
     if ufunc in _ORDERS:
         tables.check_no_order(ufunc.__name__, *operands)
         operands = tables.in_dates(*operands)
@@ -382,7 +383,8 @@ def _is_nothing(value: Any) -> bool:
 
 
 def _sides(left: Any, right: Any) -> tuple[Argument, Argument]:
-    return tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in (left, right)))
+    sides = with_whole_texts(left, right)
+    return tables.comparable(*(exchange.operand_of(unwrapped(side)) for side in sides))
 
 
 def _compared(left: Any, right: Any, negated: bool) -> Any:

@@ -25,6 +25,7 @@ from dataview.view.face import (
     names_in,
     node_from,
     node_of,
+    with_whole_texts,
 )
 
 
@@ -227,7 +228,7 @@ class StatisticVerbs(BaseView):
         >>> d._fillna(d._nanmean())()
         array([1., 3., 5.])
         """
-        return like(self, filled_in(node_of(self), argument(value)))
+        return like(self, filled_in(node_of(self), argument(with_whole_texts(self, value)[1])))
 
     def _isna(self) -> Self:
         """Return where values are missing: NaN, NaT, None, or marked by the mask of a column.
