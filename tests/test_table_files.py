@@ -2323,3 +2323,27 @@ def test_texts_of_numpys_dtypes_are_compared_as_numpy_does(kind):
         assert (
             d._codes(labels=[value])().tolist() == (array == value).astype(int).__sub__(1).tolist()
         )
+
+
+# ---------------------------------------------------------------- codes that are all missing
+
+NO_CODES = pa.array([None, None], pa.string()).dictionary_encode()
+ALL_MISSING = {
+    "codes": NO_CODES,
+    "lists": pa.ListArray.from_arrays([0, 1, 2], NO_CODES),
+    "lists of one length": pa.FixedSizeListArray.from_arrays(NO_CODES, 1),
+    "structs": pa.StructArray.from_arrays([NO_CODES, pa.array([1, 2])], ["k", "m"]),
+}
+
+
+@pytest.mark.parametrize("name", ALL_MISSING)
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_codes_that_are_all_missing_are_so_in_files(name, suffix, tmp_path):
+    table = pa.table({"x": ALL_MISSING[name]})
+    dv.View(table)._save(tmp_path / f"x.{suffix}")
+    d = dv.open(tmp_path / f"x.{suffix}")
+    if name != "lists of one length":  # one of gaps alone is a gap in a file
+        assert pa.table(d).to_pylist() == table.to_pylist()
+    codes = d.x.k if name == "structs" else d.x
+    assert np.unique(np.concatenate([*codes()], axis=None)).tolist() == [-1]
+    assert codes._labels()().tolist() == [] and codes._isna()._all()()

@@ -129,12 +129,11 @@ _UNITS = ("s", "ms", "us", "ns")
 
 
 def _labels(labels: Labels, node: Node) -> Any:
-    """Return the labels of codes as an Arrow array; those of no codes are texts."""
-    pyarrow = import_library("pyarrow", "dataview[arrow]")
+    """Return the labels of codes as an Arrow array."""
     listed = labels.list()
     try:
         check_kinds(np.fromiter(listed, object, len(listed)), "label {}".format)
-        return array_of_labels(listed) if listed else pyarrow.array(listed, pyarrow.string())
+        return array_of_labels(listed)
     except TypeError as error:
         raise TypeError(
             f"{name_of(node)} holds codes of labels: {error}; _with_meta(labels=None) are the "

@@ -21,11 +21,15 @@ from dataview.tables import MISSING, checked_codes
 def array_of_labels(labels: Sequence[Any], kind: Any = None) -> Any:
     """Return labels as an Arrow array; times of NumPy in the nearest unit of Arrow that holds them.
 
+    The labels of codes that are all missing are none, and texts.
+
     >>> array_of_labels([np.timedelta64(2, "D")]).to_pylist()
     [datetime.timedelta(days=2)]
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    is_of_times = bool(labels) and isinstance(labels[0], (np.datetime64, np.timedelta64))
+    if not labels:
+        return pyarrow.array([], pyarrow.string() if kind is None else kind)
+    is_of_times = isinstance(labels[0], (np.datetime64, np.timedelta64))
     try:
         found = pyarrow.array(_in_units(np.asarray(labels)) if is_of_times else labels)
         return found if kind is None else found.cast(kind)
@@ -74,9 +78,11 @@ def labels_in_arrow(labels: Any, kind: Any = None) -> Any:
 
     Such labels are of one kind, and each is there once, so that codes are found by them again.
     """
-    if not isinstance(labels, list) or not labels or len({type(one) for one in labels}) > 1:
+    if not isinstance(labels, list) or len({type(one) for one in labels}) > 1:
         return None
-    if labels[0] is None or not has_text(labels[0]) or any(label != label for label in labels):
+    if labels and (labels[0] is None or not has_text(labels[0])):
+        return None
+    if any(label != label for label in labels):
         return None
     try:
         found = array_of_labels(labels, kind)
