@@ -1257,3 +1257,55 @@ def test_arithmetic_of_one_object_that_is_an_array_or_a_list(held):
     found, expected = np.add(dv.View(a), dv.View(a))(), np.add(a, a)
     assert type(found) is type(expected)
     assert_same(np.array(found), np.array(expected))
+
+
+# ---------------------------------------------------------------- parts of structs in pandas
+
+
+@clients
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_mask_of_structs_and_one_of_elements_in_lists_are_both_heeded(count):
+    import pandas as pd
+    import pyarrow as pa
+
+    rows = [{"a": [None, 2]}, None, {"a": None}][:count]
+    table = pa.table({"s": pa.array(rows, pa.struct([("a", pa.list_(pa.int64(), 2))]))})
+    lists = [(row or {}).get("a") or [None, None] for row in rows]
+    wanted = pd.DataFrame(
+        {f"s_a_{n}": pd.array([row[n] for row in lists], "Int64") for n in (0, 1)}
+    )
+    found = dv.View(table)._to_pandas()
+    assert found.columns.tolist() == wanted.columns.tolist()
+    for name in wanted:
+        assert found[name].astype("Int64").equals(wanted[name])
+    (batch,) = dv.View(table)._minibatches(count)
+    assert batch._to_pandas().equals(found)
+
+
+@clients
+@pytest.mark.parametrize("within", ["struct", "list", "struct of lists"])
+def test_categories_and_zones_inside_of_structs_and_lists_are_those_of_pandas(within):
+    import pandas as pd
+    import pyarrow as pa
+
+    codes = pa.array(["x", "y", None, "x"]).dictionary_encode()
+    times = pa.array([0, 1, None, 3]).cast(pa.timestamp("us", "America/New_York"))
+    parts = {"k": codes, "t": times}
+    if within != "struct":
+        parts = {name: pa.FixedSizeListArray.from_arrays(part, 2) for name, part in parts.items()}
+    table = pa.table(parts)
+    if within != "list":
+        table = pa.table({"s": pa.StructArray.from_arrays([*parts.values()], [*parts])})
+    d = dv.View(table)
+    found = d._to_pandas()
+    for name, values in {"k": codes, "t": times}.items():
+        own = f"{name}" if within == "list" else f"s_{name}"
+        columns = [own] if within == "struct" else [f"{own}_0", f"{own}_1"]
+        for number, column in enumerate(columns):
+            wanted = values[number :: len(columns)].to_pandas()
+            assert found[column].dtype == wanted.dtype or name == "k"
+            assert isinstance(found[column].dtype, pd.CategoricalDtype) == (name == "k")
+            assert found[column].astype(object).equals(wanted.astype(object))
+    if within == "list":
+        assert d.k._to_pandas()[1].tolist()[0] == "y"
+        assert d.t._to_pandas()[0].equals(found["t_0"].rename(0))

@@ -28,7 +28,6 @@ from dataview.plan.kinds import (
     Sampled,
     known_dtype,
     known_shape,
-    members,
     size_of,
 )
 from dataview.plan.node import Node
@@ -36,7 +35,7 @@ from dataview.plan.operations import TEXTS, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo
-from dataview.tables import Labels, checked_codes, labels_of
+from dataview.tables import MISSING, Labels, checked_codes, labels_of
 
 DEVICE = (1, 0)
 """The memory of this machine, as DLPack numbers devices."""
@@ -324,8 +323,7 @@ def to_pandas(node: Node) -> Any:
     pandas = import_library("pandas", "pandas")
     node = with_lengths(node)
     if isinstance(node, Sampled) and node.fields.named:
-        listed = _flat("", as_columns(node, _with_none), 1)
-        return pandas.DataFrame({name: _series(column, pandas) for name, column in listed})
+        return pandas.DataFrame(_columns_of(node, 1, pandas))
     table = table_of(node)
     if table is None:
         data = gapped(node, _with_none)
@@ -333,30 +331,27 @@ def to_pandas(node: Node) -> Any:
             raise TypeError(f"a table has two axes, the view has the shape {data.values.shape}")
         if data.values.ndim < 2:
             return pandas.Series(_in_zone(_series(data.in_rows(), pandas), node, pandas))
-        if data.present is None:
+        if data.present is None and not _stands_for_else(node):
             return pandas.DataFrame(data.values)
-        pairs = zip(data.values.T, data.present.T, strict=True)
-        return pandas.DataFrame({n: _series(Gapped(*pair), pandas) for n, pair in enumerate(pairs)})
-    columns: dict[str, Gapped] = {}
-    for name, column in _flat("", as_columns(table, _with_none), table.rank):
-        if name in columns:
-            raise ValueError(f"two columns would have the name {name!r}; rename a field")
-        columns[name] = column
-    parts = {name: part.node for name, part in members(table).items() if name in columns}
-    if not table.rank:
-        row = {name: _series(one, pandas)[()] for name, one in columns.items()}
-        zoned = {name: part for name, part in parts.items() if "timezone" in part.meta}
-        row |= {
-            name: _in_zone(np.array([row[name]]), one, pandas)[0] for name, one in zoned.items()
-        }
-        return pandas.Series(row)
-    found = {name: _series(column, pandas) for name, column in columns.items()}
-    for name, part in parts.items():
-        labels = labels_of(part)
-        if labels is not None and not isinstance(part, Ragged):
-            found[name] = _categorical(columns[name].values, labels, pandas)
-        found[name] = _in_zone(found[name], part, pandas)
-    return pandas.DataFrame(found)
+        entries = _flat("", data, node, 1)
+        return pandas.DataFrame({n: one.made(pandas) for n, one in enumerate(entries)})
+    found = _columns_of(table, table.rank, pandas)
+    return pandas.DataFrame(found) if table.rank else pandas.Series(found)
+
+
+def _columns_of(node: Node, rank: int, pandas: Any) -> dict[str, Any]:
+    """Return the columns of a record as pandas has them, by name; of one row its entries."""
+    found: dict[str, Any] = {}
+    for one in _flat("", as_columns(node, _with_none), node, rank):
+        if one.name in found:
+            raise ValueError(f"two columns would have the name {one.name!r}; rename a field")
+        found[one.name] = one.made(pandas) if rank else one.entry(pandas)
+    return found
+
+
+def _stands_for_else(node: Node) -> bool:
+    """Whether numbers stand for labels, or times are shown in a zone."""
+    return labels_of(node) is not None or "timezone" in node.meta
 
 
 def _categorical(codes: np.ndarray, labels: Labels, pandas: Any) -> Any:
@@ -433,21 +428,53 @@ def _entries(kind: Any, values: np.ndarray, present: np.ndarray) -> Any:
     return found if values.ndim else {(): found[0]}
 
 
-def _flat(name: str, part: Any, rank: int, present: Any = None) -> Iterator[tuple[str, Gapped]]:
+class _Column(NamedTuple):
+    """A column of a frame: its data, and the node that they are of, or are the entries of."""
+
+    name: str
+    data: Gapped
+    node: Node
+
+    def made(self, pandas: Any) -> Any:
+        """Return it as pandas has it: codes with labels are categories, times have their zone."""
+        labels, values, present = labels_of(self.node), self.data.values, self.data.present
+        if labels is None or values.dtype.kind not in "iu":  # of lists there are the labels
+            return _in_zone(_series(self.data, pandas), self.node, pandas)
+        codes = values if present is None else np.where(present, values, MISSING)
+        return _in_zone(_categorical(codes, labels, pandas), self.node, pandas)
+
+    def entry(self, pandas: Any) -> Any:
+        """Return the only value."""
+        found = _series(self.data, pandas)[()]
+        if "timezone" not in self.node.meta:
+            return found
+        return _in_zone(np.array([found]), self.node, pandas)[0]
+
+
+def _flat(name: str, part: Any, node: Node, rank: int, present: Any = None) -> Iterator[_Column]:
     """Yield columns: those of a field's parts or of its rows' entries are named `x_0`, `x_1`."""
     if isinstance(part, Gapped):
-        there = part.present if present is None else part.present & present
-        yield from _flat(name, part.values, rank, there)
+        yield from _flat(name, part.values, node, rank, _both_there(part.present, present))
     elif isinstance(part, dict):
         for inner, below in part.items():
-            yield from _flat(f"{name}_{inner}" if name else inner, below, rank, present)
+            own = f"{name}_{inner}" if name else inner
+            yield from _flat(own, below, field(node, inner), rank, present)
     elif part.ndim > rank:
         for number in range(part.shape[rank]):
             entry = (*[slice(None)] * rank, number)
             there = present if present is None or present.ndim <= rank else present[entry]
-            yield from _flat(f"{name}_{number}", part[entry], rank, there)
+            yield from _flat(f"{name}_{number}", part[entry], node, rank, there)
     else:
-        yield name, Gapped(part, present)
+        yield _Column(name, Gapped(part, present), node)
+
+
+def _both_there(one: Any, other: Any) -> Any:
+    """Return where two masks are true, of which one may lack last axes, or be None."""
+    if one is None or other is None:
+        return other if one is None else one
+    axes = max(one.ndim, other.ndim)
+    wide = [mask.reshape(*mask.shape, *[1] * (axes - mask.ndim)) for mask in (one, other)]
+    return np.logical_and(*wide)
 
 
 # --- xarray and dask -------------------------------------------------------------------------
