@@ -14,7 +14,7 @@ from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.reading import Key, Reading, without_streams
 from dataview.index.interrupts import held_interrupt
 from dataview.index.locks import new_rlock
-from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.build import field, labelled, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
 from dataview.plan.node import Node
