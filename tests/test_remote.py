@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataview as dv
-from dataview.sources import read_ranges
 from dataview.sources.remote import web
+from dataview.sources.remote.reading import read_ranges
 from leftovers import nothing_left
 from servers import cut, redirect, reset, serving, status, times
 

@@ -15,7 +15,7 @@ import pytest
 import dataview as dv
 from dataview import cache
 from dataview.index.sizes import sizes
-from dataview.sources import read_ranges
+from dataview.sources.remote.reading import read_ranges
 from leftovers import open_sockets, own_threads
 
 pytestmark = [

@@ -295,10 +295,11 @@ def _finer(mask: Node, column: Any) -> Node:
 
 def _is_filled(pad: Any) -> bool:
     """Whether a padding fills samples up, and with them their gaps."""
-    return pad is not None and not isinstance(pad, AnyLength) and not _is_ragged(pad)
+    return pad is not None and not isinstance(pad, AnyLength) and not leaves_ragged(pad)
 
 
-def _is_ragged(pad: Any) -> bool:
+def leaves_ragged(pad: Any) -> bool:
+    """Whether a padding lets samples stay of different lengths."""
     return isinstance(pad, str) and pad == RAGGED
 
 
@@ -342,7 +343,7 @@ def _paddings(pad: Any, names: list[Any], place: _Place) -> Callable[[Any], Any]
             raise ValueError(f"{place.where}pad= has {len(pad)} parts, the samples {len(names)}")
         pad = dict(zip(names, pad, strict=True))
     if not isinstance(pad, Mapping):
-        own = WHERE_NEEDED if isinstance(pad, str) and pad == RAGGED else pad
+        own = WHERE_NEEDED if leaves_ragged(pad) else pad
         return lambda name: own
     unknown = [name for name in pad if name not in names]
     if unknown:

@@ -15,6 +15,7 @@ from dataview.loader.collate import (
     Pad,
     PaddedArray,
     lacks_some,
+    leaves_ragged,
     padding_of_mask,
 )
 from dataview.plan.build import field, select
@@ -74,7 +75,7 @@ def padded_together(parts: Mapping[str, Node], pad: Any) -> Mapping[str, Pad] | 
     found: dict[str, Pad] = {}
     for name, part in parts.items():
         own = pads[name]
-        if own is None or _is_ragged(own):
+        if own is None or leaves_ragged(own):
             continue
         own = own if isinstance(own, Pad) else Pad(own)
         if not isinstance(part, Ragged):
@@ -141,17 +142,13 @@ def with_ragged(pad: Any, parts: Mapping[str, Node], sample: Any, changed: Any =
     """
     if not (pad is None or isinstance(pad, Mapping)):
         stays = changed is not None or not isinstance(sample, Mapping)
-        return pad if stays or _is_ragged(pad) else _but_of_masks(pad, parts)
+        return pad if stays or leaves_ragged(pad) else _but_of_masks(pad, parts)
     found = _own_padding(parts, changed)
     if not found:
         return pad
     if not isinstance(sample, Mapping):
         return next(iter(found.values())) if pad is None else pad
     return {**{name: own for name, own in found.items() if name in sample}, **(pad or {})} or None
-
-
-def _is_ragged(pad: Any) -> bool:
-    return isinstance(pad, str) and pad == RAGGED
 
 
 def _but_of_masks(pad: Any, parts: Mapping[str, Node]) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.index.sizes import sizes
-from dataview.sources import keep_room
+from dataview.sources import keep_room, raw_bytes
 from dataview.write.raw_files import PAGE, checksum, pread, sync_folder, write_all
 
 MAGIC = b"dataview journal"
@@ -120,11 +120,6 @@ def _aligned(place: int, to: int) -> int:
     return -(-place // to) * to
 
 
-def _raw(array: np.ndarray) -> Any:
-    """Return the bytes of an array in C order."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
 def _entry(block: int, raw: Any) -> bytes:
     """Return what tells of the old bytes of a block, with its sum."""
     packed = _ENTRY.pack(block, len(raw), checksum(raw))
@@ -218,7 +213,7 @@ class Journal:
         record[START : START + len(plan)] = plan
         record[header.marks : header.marks + header.blocks] = b"\1" * header.blocks
         for number, block in enumerate(old):
-            place, raw = header.slot(number), _raw(block)
+            place, raw = header.slot(number), raw_bytes(block)
             entry = _entry(number, raw)
             record[place : place + len(entry)] = entry
             record[place + START : place + START + len(raw)] = memoryview(raw)
@@ -247,7 +242,7 @@ class Journal:
         A slot that is new is needed where blocks that were done are so no longer: the entries of
         other slots may be theirs.
         """
-        raw = _raw(old)
+        raw = raw_bytes(old)
         slot = next(self.numbers) if is_new else self._free_slot()
         slot = block if self.header.way == UNDO else slot
         place = self.header.slot(slot)
@@ -290,7 +285,7 @@ class Journal:
         """
         if value.nbytes > MOST_SUMMED:
             return
-        packed = _BLOCK_SUM.pack(checksum(_raw(value)))
+        packed = _BLOCK_SUM.pack(checksum(raw_bytes(value)))
         place = self.header.sums + block * _BLOCK_SUM.size
         if self.memory is not None:
             self.memory[place : place + _BLOCK_SUM.size] = packed

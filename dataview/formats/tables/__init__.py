@@ -34,7 +34,7 @@ from dataview.formats.tables.partitions import (
     open_parquet,
     open_partitions,
 )
-from dataview.formats.tables.schema import Tables, check_schema, joined, missing_in
+from dataview.formats.tables.schema import Tables, check_schema, joined
 from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
@@ -63,7 +63,6 @@ __all__ = [
     "joined",
     "kinds_in",
     "labels_in_arrow",
-    "missing_in",
     "node_of_column",
     "node_of_rows",
     "node_of_table",

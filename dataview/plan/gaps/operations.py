@@ -9,14 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataview.plan.build import comparison, elementwise, stored
+from dataview.plan.build import comparison, elementwise
 from dataview.plan.gaps.masks import with_mask
-from dataview.plan.gaps.present import KNOWN, UNASKED, present_in
+from dataview.plan.gaps.present import KNOWN, UNASKED, constant, present_in
 from dataview.plan.kinds import Comparison, Elementwise
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
 from dataview.plan.symbols import deferring
-from dataview.sources import ArraySource
 
 _ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
 
@@ -34,7 +33,7 @@ def computed(ufunc: Ufunc, args: tuple[Argument, ...]) -> tuple[Any, ...]:
     present = present_in(first)
     if present is None:
         return found
-    if ufunc in _ORDERS and any(isinstance(arg, Node) and _has_none(arg) for arg in args):
+    if ufunc in _ORDERS and any(isinstance(arg, Node) and arg.dtype == object for arg in args):
         found = elementwise(Masked(ufunc), (present, False, *args))  # None has no order
     return elementwise(KNOWN, (found[0], present))
 
@@ -44,12 +43,8 @@ def _of_objects(ufunc: np.ufunc, args: tuple[Argument, ...], found: Node) -> tup
     present = present_in(found)
     if present is None:
         return (found,)
-    nothing = with_mask(_constant(np.array(None, object)), _constant(np.array(False)))
+    nothing = with_mask(constant(np.array(None, object)), constant(False))
     return elementwise(Masked(ufunc), (present, nothing, *args))
-
-
-def _constant(array: np.ndarray) -> Node:
-    return stored(ArraySource(array), False)
 
 
 def compared_in(node: Node) -> Comparison | None:
@@ -57,10 +52,6 @@ def compared_in(node: Node) -> Comparison | None:
     if isinstance(node, Elementwise) and node.ufunc == KNOWN:
         node = cast(Node, node.args[0])
     return node if isinstance(node, Comparison) else None
-
-
-def _has_none(node: Node) -> bool:
-    return node.dtype is not None and node.dtype.hasobject
 
 
 @deferring

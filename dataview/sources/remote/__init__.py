@@ -12,7 +12,7 @@ from dataview.sources.remote.places import (
     system_at,
     version_in,
 )
-from dataview.sources.remote.reading import read_all, read_ranges
+from dataview.sources.remote.reading import read_all
 from dataview.sources.remote.urls import (
     WEB,
     check_local,
@@ -33,6 +33,6 @@ __all__ = [
     "check_local", "check_patience", "file_name", "files_at", "folder_and_name", "inside",
     "is_pattern", "is_url", "is_web", "key_of", "local_path", "look_at_all", "may_pass",
     "names_below", "naming", "open_remote_npy", "place_may_pass", "pools_of", "read_all",
-    "read_ranges", "read_up_to", "refused", "repeated", "scheme_of", "shown", "system_at",
+    "read_up_to", "refused", "repeated", "scheme_of", "shown", "system_at",
     "told_pause", "version_in",
 ]  # fmt: skip
