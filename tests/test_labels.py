@@ -1361,6 +1361,44 @@ def test_codes_of_other_labels_are_compared_as_labels():
     assert (first.kind == first[:].kind)().all()
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_codes_of_other_labels_are_equal_as_wholes_as_their_labels_are(kind):
+    def of(labels, codes):
+        return dv.View(
+            a=dv.View(kind=np.array(codes), _meta={"kind": {"labels": kind(labels)}}), x=[1, 2, 3]
+        )
+
+    d, same = of(["dog", "cat"], [0, 1, -1]), of(["cat", "dog"], [1, 0, -1])
+    other, less = of(["cat", "dog"], [0, 1, -1]), of(["cat", "dog"], [1, 0, 0])
+    for part in (lambda v: v, lambda v: v.a, lambda v: v.a.kind, lambda v: v[:2], lambda v: v[2]):
+        assert part(d) == part(same)
+        assert bool(part(d) != part(same)) is False
+        assert np.array_equal(part(d), part(same))
+    for part in (lambda v: v, lambda v: v.a, lambda v: v.a.kind, lambda v: v[:2], lambda v: v[0]):
+        assert part(d) != part(other)
+        assert bool(part(d) == part(other)) is False
+        assert not np.array_equal(part(d), part(other))
+    assert d != less
+    assert not np.array_equal(d.a.kind, less.a.kind)
+    assert d[0] == same[0]
+    assert (d.a == same.a)().tolist() == (d.a.kind == same.a.kind)().tolist()
+
+
+def test_lists_of_codes_of_other_labels_are_compared_as_their_labels_are():
+    def of(labels, *codes):
+        return dv.View(t=[np.array(row) for row in codes], _meta={"t": {"labels": labels}})
+
+    d, same = of(["dog", "cat"], [0, -1], [1]), of(["cat", "dog"], [1, -1], [0])
+    other = of(["cat", "dog"], [0, -1], [1])
+    assert d == same
+    assert d.t == same.t
+    assert np.array_equal(d.t, same.t)
+    assert d != other
+    assert d.t != other.t
+    assert d[0] != other[0]
+    assert [row.tolist() for row in (d.t == other.t)()] == [[False, True], [False]]
+
+
 OURS, THEIRS = ["dog", "cat", "bird"], ["bird", "cat", "dog"]
 
 

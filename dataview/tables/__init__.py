@@ -5,7 +5,14 @@ What is found in a pass over a column is a photograph, as a statistic is.
 
 from dataview.tables.choosing import among_codes, check_numbered_alike, knowing_labels
 from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
-from dataview.tables.comparing import check_no_order, codes_of, comparable, in_dates, in_times
+from dataview.tables.comparing import (
+    check_no_order,
+    codes_of,
+    comparable,
+    in_dates,
+    in_same_labels,
+    in_times,
+)
 from dataview.tables.filters import mask_of, rows_where
 from dataview.tables.given_keys import check_by, given_keys
 from dataview.tables.groups import Grouped
@@ -56,6 +63,7 @@ __all__ = [
     "in_dates",
     "in_labels",
     "in_order",
+    "in_same_labels",
     "in_times",
     "joined",
     "knowing_labels",

@@ -10,12 +10,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dataview.errors import hint, shortened
-from dataview.plan.build import keyed, stored
+from dataview.plan.build import keyed, stored, with_fields
+from dataview.plan.fields import Attached, Fields
 from dataview.plan.gaps import LABELS, holds_codes
-from dataview.plan.kinds import Stored
+from dataview.plan.kinds import Record, Sampled, Stored
 from dataview.plan.node import Argument, Node
 from dataview.plan.operations import TEXTS
 from dataview.plan.photographs import Photograph, PhotographSource
+from dataview.plan.ragged import Ragged
 from dataview.plan.values import is_time_of_day, since_midnight
 from dataview.sources import ArraySource
 from dataview.tables.coding import as_list, name_of
@@ -46,8 +48,9 @@ def comparable(left: Argument, right: Argument) -> tuple[Argument, Argument]:
     numbered differently.  An array of numbers is refused where the labels are other numbers: it may
     be of codes, as the data are.
     """
-    if holds_codes(left) and holds_codes(right):
-        return _both(left, right)
+    pair = in_same_labels(left, right)
+    if pair is not None:
+        return pair
     if _may_be_labels(left, right):
         return _beside(left, right)
     if _may_be_labels(right, left):
@@ -99,13 +102,45 @@ def _kind(side: Any) -> str:
     return "?" if side.dtype is None else side.dtype.kind
 
 
-def _both(left: Any, right: Any) -> tuple[Argument, Argument]:
-    ours, theirs = left.meta[LABELS], right.meta[LABELS]
-    if ours is theirs or not isinstance(ours, list) or not isinstance(theirs, list):
+def in_same_labels(left: Argument, right: Argument) -> tuple[Argument, Argument] | None:
+    """Return two sides of codes as labels, if these are numbered differently; records by field.
+
+    It is None if there are no codes on both sides.
+    """
+    if isinstance(left, Record) and isinstance(right, Record):
+        return _by_field(left, right)
+    if not isinstance(left, Node) or not isinstance(right, Node):
+        return None
+    if not holds_codes(left) or not holds_codes(right):
+        return None
+    if any(isinstance(side, Sampled) and not isinstance(side, Ragged) for side in (left, right)):
+        return left, right  # of samples that are made one by one it is not known what they are
+    ours, theirs = Labels(left.meta[LABELS]), Labels(right.meta[LABELS])
+    if ours.given is theirs.given or not ours.is_listed or not theirs.is_listed:
         return left, right
-    if ours == theirs:
+    if as_list(ours.array()) == as_list(theirs.array()):
         return left, right
     return _in_labels(left), _in_labels(right)
+
+
+def _by_field(left: Record, right: Record) -> tuple[Node, Node]:
+    """Return two records, in which codes that number labels differently are these labels."""
+    sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    for name, own in left.fields.named.items():
+        other = right.fields.named.get(name)
+        if not isinstance(own, Attached) or not isinstance(other, Attached):
+            continue
+        pair = in_same_labels(own.node, other.node)
+        if pair is not None and pair[0] is not own.node:
+            for changes, part, node in zip(sides, (own, other), pair, strict=True):
+                changes[name] = part.of(node)
+    if not sides[0]:
+        return left, right
+    return _with_parts(left, sides[0]), _with_parts(right, sides[1])
+
+
+def _with_parts(node: Record, parts: dict[str, Any]) -> Node:
+    return with_fields(node, Fields({**node.fields.named, **parts}, node.fields.lost))
 
 
 def _beside(codes: Any, other: Any) -> tuple[Argument, Argument]:

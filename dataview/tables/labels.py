@@ -21,6 +21,7 @@ from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.photographs import Late, Photograph
+from dataview.plan.ragged import Ragged
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import (
@@ -353,6 +354,9 @@ def decoded(codes: Node, labels: Labels) -> Node:
     >>> evaluate(decoded(codes, Labels([2.5, 0.5]))).tolist()
     [0.5, nan, 2.5]
     """
+    if isinstance(codes, Ragged):
+        rows = codes.relaid()
+        return rows.over(decoded(rows.leaf(), labels))
     _, dtype = nothing_of(labels.dtype)
     return Mapped(codes, Decoding(labels), (), known_shape(codes), dtype)
 

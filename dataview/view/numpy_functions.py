@@ -39,7 +39,7 @@ from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
-from dataview.tables import distinct, in_times, knowing_labels
+from dataview.tables import distinct, in_same_labels, in_times, knowing_labels
 from dataview.view import chosen, lengths, masks, outputs
 from dataview.view.arguments import dtype_of_numpy
 from dataview.view.face import (
@@ -457,6 +457,11 @@ def _unique(ar: Any, *, return_counts: bool = False) -> Any:
     return (found["value"], found["count"]) if return_counts else found
 
 
+def _array_equal(a1: Any, a2: Any) -> bool:
+    sides = node_from(a1), node_from(a2)
+    return lengths.truth(comparison(*(in_same_labels(*sides) or sides), False))
+
+
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind == "V":
@@ -476,7 +481,7 @@ _STATISTICS = {getattr(np, kind): kind for kind in KINDS} | {np.amin: "min", np.
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     **ROWS,
     np.allclose: _allclose,
-    np.array_equal: lambda a1, a2: lengths.truth(comparison(node_from(a1), node_from(a2), False)),
+    np.array_equal: _array_equal,
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
     np.concatenate: lambda arrays, /, axis=0: _concatenated([*map(node_from, arrays)], axis),
