@@ -14,6 +14,7 @@ from dataview.compute import evaluate, evaluate_view, is_equal
 from dataview.errors import StreamError, chained, listed
 from dataview.index import is_endless
 from dataview.index.shape_texts import shape_text
+from dataview.plan.build import comparison
 from dataview.plan.gaps import compared_in, present_in
 from dataview.plan.guards import why_no_rows
 from dataview.plan.kinds import (
@@ -30,7 +31,7 @@ from dataview.plan.operations import TEXTS
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
-from dataview.tables import mask_of
+from dataview.tables import in_same_labels, mask_of
 from dataview.view.face import BaseView, node_of
 
 
@@ -103,6 +104,11 @@ def unpacked_into(caller: FrameType) -> int | None:
 
 
 _UNPACK = opmap["UNPACK_SEQUENCE"]
+
+
+def are_equal(left: Node, right: Node) -> bool:
+    """Return whether two views are equal as wholes, the labels of their codes by what they are."""
+    return truth(comparison(*(in_same_labels(left, right) or (left, right)), False))
 
 
 def truth(node: Node) -> bool:

@@ -30,7 +30,7 @@ from dataview.compute import (
 )
 from dataview.exchange import check_gradient, operand_of
 from dataview.plan import layout
-from dataview.plan.build import comparison, keyed
+from dataview.plan.build import keyed
 from dataview.plan.concat import joined, stacked
 from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
@@ -39,7 +39,7 @@ from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
-from dataview.tables import distinct, in_same_labels, in_times, knowing_labels
+from dataview.tables import distinct, in_times, knowing_labels
 from dataview.view import chosen, lengths, masks, outputs
 from dataview.view.arguments import dtype_of_numpy
 from dataview.view.face import (
@@ -457,11 +457,6 @@ def _unique(ar: Any, *, return_counts: bool = False) -> Any:
     return (found["value"], found["count"]) if return_counts else found
 
 
-def _array_equal(a1: Any, a2: Any) -> bool:
-    sides = node_from(a1), node_from(a2)
-    return lengths.truth(comparison(*(in_same_labels(*sides) or sides), False))
-
-
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Node:
     node = node_from(a)
     if known_dtype(node).kind == "V":
@@ -481,7 +476,7 @@ _STATISTICS = {getattr(np, kind): kind for kind in KINDS} | {np.amin: "min", np.
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     **ROWS,
     np.allclose: _allclose,
-    np.array_equal: _array_equal,
+    np.array_equal: lambda a1, a2: lengths.are_equal(node_from(a1), node_from(a2)),
     np.broadcast_to: _laid(layout.broadcast),
     np.clip: _clip,
     np.concatenate: lambda arrays, /, axis=0: _concatenated([*map(node_from, arrays)], axis),
