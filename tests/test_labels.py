@@ -1434,6 +1434,14 @@ WRITES_OF_ALL = {
     "np.putmask": lambda d, e: np.putmask(d.y, d.x >= 0, values=e.y),
     "np.place": lambda d, e: np.place(d.y, d.x >= 0, e.y),
     "a joined view": put_into_a_join,
+    "a list of rows": lambda d, e: d.y.__setitem__(slice(None), list(e.y)),
+    "a tuple of rows": lambda d, e: d.y.__setitem__(slice(None), tuple(e.y)),
+    "a field and a list of rows": lambda d, e: d._write((e.x, [e.y[i] for i in range(4)])),
+    "a list of rows by name": lambda d, e: d._write({"x": 0, "y": list(e.y)}),
+    "a list of records": lambda d, e: d.__setitem__(slice(None), list(e)),
+    "np.copyto of a list": lambda d, e: np.copyto(d.y, list(e.y)),
+    "np.put of a list": lambda d, e: np.put(d.y, [0, 1, 2, 3], list(e.y)),
+    "a list for a mask": lambda d, e: d.y.__setitem__(d.x >= 0, list(e.y)),
     "labels": lambda d, e: d.y.__setitem__(slice(None), told_labels(e)),
     "a field of labels": lambda d, e: d.y._write(dv.View(np.array(told_labels(e), object))),
     "an array of Arrow": lambda d, e: d.y._write(pa.array(told_labels(e))),
@@ -1530,6 +1538,18 @@ def test_records_of_arrays_with_codes_are_written_by_their_labels():
         write()
         assert d.a.y().tolist() == [[2], [0], [-1], [1]]
         d.a.y[:] = 0
+
+
+def test_lists_of_views_of_unlike_labels_are_not_written():
+    d, e = coded(OURS, [0, 1]), coded(THEIRS, [0, 1])
+    with pytest.raises(ValueError, match="number their labels differently"):
+        d.y[:] = [d.y[0], e.y[0]]
+    for other in ("cat", 0):
+        with pytest.raises(TypeError, match=r"views and other values .*d\.x\[row\] = value"):
+            d.y[:] = [e.y[0], other]
+    assert told_labels(d) == ["dog", "cat"]
+    d.y[:] = [d.y[1], d.y[0]]
+    assert told_labels(d) == ["cat", "dog"]
 
 
 def test_large_codes_are_written_by_their_labels(tmp_path):

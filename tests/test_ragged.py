@@ -2368,3 +2368,14 @@ def test_one_element_fills_a_row_whose_elements_have_axes():
     d = dv.View(x=points)
     d.x[np.int64(0)] = [1, 2, 3]
     assert_rows(d.x, [np.array([[1.0, 2, 3]] * 2), points[1]])
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_rows_are_written_by_several_views(kind):
+    d = dv.View(x=[[1, 2], [3], [5, 6]], y=np.arange(6.0).reshape(3, 2))
+    d.x[0:2] = kind([d.x[2], d.x[1] * 2])
+    d.y[:] = kind([d.y[2], d.y[0], d.y[1] + 1])
+    assert_rows(d.x, [np.array(row) for row in ([5, 6], [6], [5, 6])])
+    assert d.y().tolist() == [[4, 5], [0, 1], [3, 4]]
+    with pytest.raises(ValueError, match="a row is written by a row of its shape"):
+        d.x[0:2] = kind([d.x[1], d.x[0]])

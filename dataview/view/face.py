@@ -24,10 +24,10 @@ from dataview.index import (
     rows_index,
     rows_then,
 )
-from dataview.plan.build import found_of, select
+from dataview.plan.build import field, found_of, select
 from dataview.plan.gaps import holds_codes, is_untold, presence, warn_of_gaps
 from dataview.plan.guards import check_array
-from dataview.plan.kinds import Sampled, known_shape, shape_for_rows
+from dataview.plan.kinds import Record, Sampled, known_shape, shape_for_rows
 from dataview.plan.node import Node
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
@@ -220,7 +220,7 @@ def built(value: Any) -> Built | None:
 def _to_write(view: BaseView, value: Any) -> tuple[Node, Any]:
     """Return the node of a view and a value as it is written there: its codes and lengths known."""
     node = node_of(view)
-    found = tables.as_codes(node, unwrapped(value))
+    found = tables.as_codes(node, given_to(node, value))
     if isinstance(found, dict):
         return node, {name: _with_lengths(part) for name, part in found.items()}
     return node, _with_lengths(found)
@@ -316,6 +316,33 @@ def unwrapped(value: Any) -> Any:
         return tuple(map(unwrapped, value))
     check_gradient(value)
     return in_parts(value)
+
+
+def given_to(node: Node, value: Any) -> Any:
+    """Return a value that is written to a node, with the nodes of the views in it.
+
+    A list of views is one of rows, as in `View`: as numbers, codes would lose their labels.  So is
+    a tuple, unless it has the fields of a record.
+    """
+    if type(value) is list or (type(value) is tuple and not isinstance(node, Record)):
+        kinds = set(map(type, value)) if node.dtype != object else set()
+        if kinds == {BaseView}:
+            return node_from(list(value))
+        if BaseView in kinds and holds_codes(node):
+            names = [kind.__name__ for kind in kinds - {BaseView}]
+            raise TypeError(
+                f"a list of views and other values ({', '.join(sorted(names))}) is not "
+                "written to codes, whose labels the views may number otherwise; d.x[row] = value "
+                "writes one by one"
+            )
+        return value
+    if type(value) is tuple and len(value) == len(node.fields):
+        parts = [field(node, name) for name in node.fields]
+        return tuple(map(given_to, parts, value))
+    if isinstance(value, Mapping) and not is_foreign(value):
+        own = {name: field(node, name) for name in value if name in node.fields}
+        return {name: given_to(own.get(name, node), part) for name, part in value.items()}
+    return unwrapped(value)
 
 
 def keys_by(view: Any, by: Any) -> list[Node]:

@@ -35,6 +35,7 @@ from dataview.view.face import (
     argument,
     built,
     evaluated,
+    given_to,
     node_from,
     node_of,
     unwrapped,
@@ -106,7 +107,7 @@ def with_codes(
 
 
 def _in_codes(target: Node, value: Any) -> Any:
-    found = as_codes(target, unwrapped(value))
+    found = as_codes(target, given_to(target, value))
     return viewed(found) if isinstance(found, Node) else found
 
 
