@@ -2347,3 +2347,28 @@ def test_codes_that_are_all_missing_are_so_in_files(name, suffix, tmp_path):
     codes = d.x.k if name == "structs" else d.x
     assert np.unique(np.concatenate([*codes()], axis=None)).tolist() == [-1]
     assert codes._labels()().tolist() == [] and codes._isna()._all()()
+
+
+@pytest.mark.parametrize("value", [b"ab", b"a\0", b"a", b"abc", "ab", 3])
+def test_raw_bytes_of_one_length_are_compared_with_bytes(value):
+    rows = [b"ab", b"cd", None, b"a\0"]
+    d = dv.View(pa.table({"k": pa.array(rows, pa.binary(2)), "l": pa.array(rows)}))
+    equal = [row == value for row in rows]
+    assert (d.k == value)().tolist() == (value == d.k)().tolist() == equal
+    assert (d.k != value)().tolist() == [row not in (value, None) for row in rows]
+    assert (d.k == [value] * 4)().tolist() == equal
+    assert np.asarray(np.isin(d.k, [value, b"none"])).tolist() == equal
+    assert (value in d.k) == any(equal)
+    assert pa.table(d[d.k == value]).num_rows == sum(equal)
+
+
+def test_raw_bytes_of_one_length_are_filled_chosen_and_have_codes():
+    rows = [b"ab", None, b"cd", b"a\0"]
+    d = dv.View(pa.table({"k": pa.array(rows, pa.binary(2)), "l": pa.array(rows)}))
+    whole = [b"x\0" if row is None else row for row in rows]
+    assert d.k._fillna(b"x\0")().tolist() == whole
+    assert np.where(d.k._isna(), b"x\0", d.k)().tolist() == whole
+    assert (d.k == d.l)().tolist() == [row is not None for row in rows]
+    assert np.asarray(np.isin(d.k, d.l)).tolist() == [row is not None for row in rows]
+    assert d.k._codes(labels=[b"a\0", b"ab"])().tolist() == [1, -1, -1, 0]
+    assert d.k._codes(labels=[b"a", b"ab"])().tolist() == [1, -1, -1, -1]

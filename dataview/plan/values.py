@@ -76,6 +76,9 @@ def _has_buffer(value: Any) -> bool:
 # --- texts keep zeros at their ends --------------------------------------------------------------
 
 
+_TEXTS = (str, bytes, list, tuple)
+
+
 def is_cut(value: Any) -> bool:
     r"""Whether NumPy cuts zeros off the end of a text or of bytes, or of one of a list.
 
@@ -92,18 +95,33 @@ def is_cut(value: Any) -> bool:
 def whole_texts(value: Any, dtype: np.dtype[Any] | None = None) -> Any:
     r"""Return texts of which NumPy would cut the ends as an array of objects, all else as it is.
 
-    Beside texts of a dtype of any length, they have this dtype.
+    Beside texts of a dtype of any length they have this dtype, and so have bytes of just its length
+    beside raw ones; others are objects there.
 
     >>> whole_texts([b"a\0", b"b"]), whole_texts([b"a", b"b"])
     (array([b'a\x00', b'b'], dtype=object), [b'a', b'b'])
     """
-    if not is_cut(value):
+    if dtype is not None and is_raw(dtype) and isinstance(value, _TEXTS):
+        if _are_bytes_of(value, dtype.itemsize):
+            return np.array(value, dtype)
+    elif not is_cut(value):
         return value
     own = array_or_none(value)
     if own is None:  # rows of several lengths
         return value
     is_text = own.dtype.kind == "U" and dtype is not None and dtype.kind == "T"
     return np.array(value, dtype if is_text else object)
+
+
+def is_raw(dtype: np.dtype[Any]) -> bool:
+    """Whether values are raw bytes, as many in each."""
+    return dtype.kind == "V" and dtype.names is None and dtype.subdtype is None
+
+
+def _are_bytes_of(value: Any, length: int) -> bool:
+    """Whether a value is bytes of a length, or a list of such bytes."""
+    values = value if type(value) in _LISTS else [value]
+    return bool(values) and all(isinstance(one, bytes) and len(one) == length for one in values)
 
 
 # --- times of day are the time since midnight --------------------------------------------------

@@ -24,14 +24,15 @@ from dataview.index import (
     rows_index,
     rows_then,
 )
-from dataview.plan.build import field, found_of, select
+from dataview.plan.build import elementwise, field, found_of, select
 from dataview.plan.gaps import holds_codes, is_untold, presence, warn_of_gaps
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, Sampled, known_shape, shape_for_rows
-from dataview.plan.node import Node
+from dataview.plan.node import DType, Node
+from dataview.plan.operations import NumpyFunction
 from dataview.plan.photographs import Late
 from dataview.plan.ragged import WAYS_OUT, Ragged
-from dataview.plan.values import whole_texts
+from dataview.plan.values import is_raw, whole_texts
 from dataview.show import title
 from dataview.view.arguments import told
 from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
@@ -383,25 +384,41 @@ def with_whole_texts(*values: Any) -> tuple[Any, ...]:
     """Return values that meet, texts and bytes among them exactly if other values are exact, too.
 
     Data of NumPy's dtypes S and U have no zeros at their ends, so there what is given has none.
+    Raw bytes of a fixed length, which NumPy compares with their like alone, are objects.
     """
-    if not any(isinstance(value, _TEXTS) for value in values):
-        return values
     exact = [dtype for dtype, is_exact in map(_exactness, values) if is_exact]
-    return tuple([whole_texts(value, exact[0]) for value in values]) if exact else values
+    if not exact:
+        return values
+    return _without_raw([whole_texts(value, exact[0]) for value in values])
 
 
-_TEXTS = (str, bytes, list, tuple)
-"""The classes of texts, and of what may hold some."""
+def _without_raw(values: list[Any]) -> tuple[Any, ...]:
+    """Return values with raw bytes as objects where they meet others than their like."""
+    kinds = [_exactness(value)[0] for value in values]
+    for place, own in enumerate(kinds):
+        others = kinds[:place] + kinds[place + 1 :]
+        if own is not None and is_raw(own) and any(_is_unlike(own, one) for one in others):
+            values[place] = viewed(elementwise(_AS_OBJECTS, (node_from(values[place]),))[0])
+    return tuple(values)
 
 
-def _exactness(value: Any) -> tuple[Any, bool]:
+_AS_OBJECTS = NumpyFunction("astype", (("dtype", np.dtype(object)), ("casting", "unsafe")))
+
+
+def _is_unlike(raw: Any, other: Any) -> bool:
+    """Whether raw bytes are compared with what has another dtype, or none; a mask is no such."""
+    return other is None or (other != raw and other.kind in "SUOTV")
+
+
+def _exactness(value: Any) -> tuple[DType | None, bool]:
     """Return the dtype of data, and whether they keep zeros at the ends of texts, or may do so."""
+    own, has_codes = getattr(value, "dtype", None), False
     if isinstance(value, BaseView):
         node = asked(value)
-        is_exact = node.dtype is None or node.dtype.kind in "OT" or holds_codes(node)
-        return node.dtype, is_exact
-    own = getattr(value, "dtype", None)
-    return own, isinstance(own, np.dtype) and own.kind in "OT"
+        own, has_codes = node.dtype or np.dtype(object), holds_codes(node)
+    if not isinstance(own, np.dtype):
+        return None, False
+    return own, has_codes or own.kind in "OT" or is_raw(own)
 
 
 def evaluated(value: Any) -> Any:

@@ -73,10 +73,10 @@ class LabelVerbs(BaseView):
         own = _known_labels(self)
         if own is not None and labels is None:
             return self
-        labels = with_whole_texts(self, labels)[1]
+        this, labels = (self, None) if labels is None else with_whole_texts(self, labels)
         labels = _exactly(labels, node_of(self).dtype) if own is None else labels
         given = None if labels is None else _labels_from(labels)
-        codes, known = tables.coded(node_of(self), given, own)
+        codes, known = tables.coded(node_of(this), given, own)
         is_same = isinstance(labels, BaseView) and tables.found_later(known) is not None
         return cast(Self, viewed(codes)._with_meta(labels=labels if is_same else viewed(known)))
 
@@ -234,15 +234,18 @@ def isin(element: Any, test_elements: Any, *args: Any, **options: Any) -> Any:
     """Return NumPy's answer of the values of a view, such as labels and times of day."""
     if isinstance(element, BaseView) and is_time_of_day(node_of(element).meta):
         test_elements = in_durations(test_elements)
-    one, others = with_whole_texts(element, test_elements)
-    are_whole = one is not element or others is not test_elements
-    if others is not test_elements:  # of texts of any length NumPy would cut each
-        others = np.asarray(others, object)
+    one, others = map(_in_objects, with_whole_texts(element, test_elements))
     found = _isin(one, others, *args, **options)
     found = ROWS[np.isin](one, others, *args, **options) if found is LEFT else found
-    if found is LEFT and are_whole:
-        return np.isin(evaluated(one), np.asarray(evaluated(others), object), *args, **options)
+    if found is LEFT and (one is not element or others is not test_elements):
+        return np.isin(evaluated(one), _in_objects(evaluated(others)), *args, **options)
     return found
+
+
+def _in_objects(values: Any) -> Any:
+    """Return texts of any length as objects: of others NumPy compares each as one that is cut."""
+    is_cut = isinstance(values, np.ndarray) and values.dtype.kind == "T"
+    return values.astype(object) if is_cut else values
 
 
 def _isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
