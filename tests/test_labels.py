@@ -1623,6 +1623,106 @@ def test_a_label_is_written_by_its_name():
     assert told_labels(d) == ["bird", "cat", None]
 
 
+def pandas():
+    import pandas
+
+    return pandas
+
+
+CATEGORIES = {
+    "a categorical": lambda values, labels: pandas().Categorical(values, categories=labels),
+    "a series": lambda values, labels: pandas().Series(
+        pandas().Categorical(values, categories=labels)
+    ),
+    "an index": lambda values, labels: pandas().CategoricalIndex(values, categories=labels),
+    "a dictionary": lambda values, labels: pa.DictionaryArray.from_arrays(
+        pa.array([None if value is None else labels.index(value) for value in values], "i1"),
+        pa.array(labels),
+    ),
+    "what was handed over": lambda values, labels: (
+        dv.View(
+            y=[labels.index(value) if value is not None else -1 for value in values],
+            _meta={"y": {"labels": labels}},
+        )
+        ._to_pandas()
+        .y
+    ),
+}
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("kind", CATEGORIES)
+@pytest.mark.parametrize(
+    "values", [[0, 1, 1, None], ["a", "b", "b", None], [2009, 2008, 2009, 2009]]
+)
+def test_categories_are_written_to_codes_by_what_they_are(kind, values, tmp_path):
+    labels = sorted({value for value in values if value is not None})
+    given = CATEGORIES[kind](values, labels[::-1])
+    d = coded(labels, [0, 0, 0, 0], "i2")
+    for write in (
+        lambda: d.y._write(given),
+        lambda: d.__setitem__(slice(None), {"x": 1, "y": given}),
+        lambda: d._write((2, given)),
+        lambda: np.copyto(d.y, given),
+    ):
+        write()
+        assert told_labels(d) == values
+        d.y[:] = 0
+    d._save(tmp_path / "d.h5")
+    with dv.open(tmp_path / "d.h5", "r+") as stored:
+        stored._append({"x": np.arange(4), "y": given})
+        assert told_labels(stored) == [labels[0]] * 4 + values
+    with pytest.raises(ValueError, match=r"'y' (cannot hold|has no label).*'u', 'v'"):
+        coded(["u", "v"], [0, 0, 0, 0]).y[:] = given
+
+
+@pytest.mark.clients
+def test_what_is_missing_is_written_to_codes():
+    for one in (None, np.nan, float("nan"), pandas().NA, pandas().NaT, np.datetime64("NaT")):
+        d = coded(OURS, [0, 1, 2])
+        d.y[0] = one
+        assert told_labels(d) == [None, "cat", "bird"]
+    for some in ([None, np.nan], np.array([np.nan, np.nan]), pandas().Series([None, None])):
+        d = coded(OURS, [0, 1])
+        d.y[:] = some
+        assert told_labels(d) == [None, None]
+    for some in ([None, 1], np.array([np.nan, 1], object), dv.View([None, 1])):
+        d = coded(OURS, [0, 0])
+        d.y[:] = some
+        assert told_labels(d) == [None, "cat"]
+        with pytest.raises(ValueError, match=r"'y' has no code 1: .*'dog'"):
+            coded(["dog"], [0, 0]).y[:] = some
+    with pytest.raises(TypeError, match="cannot write float64 into int64"):
+        coded(OURS, [0, 0]).y[:] = [1.0, 0]
+
+
+def gapped(codes, mask, labels, **fields):
+    """A record whose field y has codes with a mask, as a file of Parquet with nulls has."""
+    there = pa.array([code if here else None for code, here in zip(codes, mask, strict=True)], "i1")
+    return dv.View(pa.table({"y": pa.DictionaryArray.from_arrays(there, labels), **fields}))
+
+
+@pytest.mark.parametrize("theirs", [OURS, THEIRS], ids=("the same", "others"))
+def test_gaps_in_codes_are_written_as_codes_of_nothing(theirs):
+    e = gapped([0, 1, 2, 0], [True, False, True, False], theirs, x=[5, 6, 7, 8])
+    wanted = [theirs[0], None, theirs[2], None]
+    for write in (
+        lambda d: d.y._write(e.y),
+        lambda d: [d.y.__setitem__(i, e.y[i]) for i in range(4)],
+        lambda d: d._write(e),
+        lambda d: [d.__setitem__(i, e[i]) for i in range(4)],
+        lambda d: d.__setitem__([3, 2, 1, 0], e[::-1]),
+    ):
+        d = coded(OURS, [1, 1, 1, 1], "i2")
+        write(d)
+        assert told_labels(d) == wanted
+    assert d.x().tolist() == [5, 6, 7, 8]
+    with pytest.raises(ValueError, match=r"uint8, so it has no code -1"):
+        coded(OURS, [0, 0, 0, 0], "u1").y[:] = e.y
+    with pytest.raises(dv.FieldError, match="y_mask"):  # for what is no code, there is no such sign
+        dv.View(x=[0] * 4, y=[0] * 4)[:] = e
+
+
 CODES = {
     "one": lambda code: code,
     "one of NumPy": np.int16,

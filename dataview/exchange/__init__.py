@@ -21,6 +21,7 @@ from dataview.exchange.from_libraries import (
     is_foreign,
     is_view,
     recognise_views,
+    with_categories,
 )
 from dataview.exchange.functions import Function, bind, pack_like
 from dataview.exchange.pickling import packed_in_order
@@ -44,5 +45,5 @@ __all__ = [
     "is_bunch", "is_foreign", "is_view", "named", "node_of", "numbered", "object_node",
     "operand_of", "pack_like", "packed_in_order", "plain", "ragged", "recognise_views",
     "register_in_jax", "sample_node", "samples", "to_dask", "to_jax", "to_pandas", "to_torch",
-    "to_xarray",
+    "to_xarray", "with_categories",
 ]  # fmt: skip

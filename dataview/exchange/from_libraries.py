@@ -23,8 +23,9 @@ from dataview.exchange.frames import (
 from dataview.exchange.sparse_rows import of_sparse
 from dataview.formats import H5pySource, ZarrSource, node_of_column, node_of_table
 from dataview.index.flat import layout_of
-from dataview.plan.build import record, stored
+from dataview.plan.build import field, record, stored
 from dataview.plan.fields import check_name, read_only_meta
+from dataview.plan.gaps import holds_codes
 from dataview.plan.node import Node
 from dataview.plan.ragged import laid_out
 from dataview.sources import ArrayLike, ArraySource, DelayedSource
@@ -49,6 +50,26 @@ def in_parts(value: Any) -> Any:
     reader = _reader_of(type(value))  # type: ignore[arg-type]
     found = reader(value) if reader in _LAZY else None
     return value if found is None else found
+
+
+def with_categories(target: Node, value: Any) -> Any:
+    """Return what is written to a target, with the nodes of categories that go to its codes.
+
+    Who makes an array of categories loses which of the labels they stand for, if these are numbers.
+    """
+    if isinstance(value, Mapping) and not is_foreign(value):
+        named = target.fields.named
+        return {
+            name: with_categories(field(target, name), part) if name in named else part
+            for name, part in value.items()
+        }
+    if type(value) is tuple and len(value) == len(target.fields):
+        parts = zip(target.fields, value, strict=True)
+        return tuple(with_categories(field(target, name), part) for name, part in parts)
+    if not holds_codes(target) or isinstance(value, (Node, *_OWN)):
+        return value
+    found = imported(value)
+    return value if found is None or not holds_codes(found) else found
 
 
 def recognise_views(kind: type, reader: Reader) -> None:

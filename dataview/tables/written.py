@@ -15,7 +15,7 @@ from dataview.errors import shortened
 from dataview.index import gather
 from dataview.plan.build import field, keyed, with_fields
 from dataview.plan.fields import Attached, Fields, Window, window_index
-from dataview.plan.gaps import holds_codes, is_numbered_alike, present_in, with_mask
+from dataview.plan.gaps import holds_codes, is_numbered_alike, masks_in, present_in, with_mask
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
@@ -126,8 +126,12 @@ def _by_field(target: Node, value: Any) -> Any:
                 given = field(value, name)
                 found = as_codes(field(target, name), given)
                 changes |= {} if found is given else {name: part.of(found)}
-        fields = Fields({**value.fields.named, **changes}, value.fields.lost)
-        return with_fields(value, fields) if changes else value
+        if not changes:
+            return value
+        masks = masks_in(value.fields)  # a column of codes has no need of its mask, but for others
+        idle = {masks[name] for name in changes.keys() & masks.keys()} - target.fields.named.keys()
+        named = {name: part for name, part in value.fields.named.items() if name not in idle}
+        return with_fields(value, Fields({**named, **changes}, value.fields.lost))
     if isinstance(value, tuple) and len(value) == len(target.fields):
         value = dict(zip(target.fields, value, strict=True))
     elif isinstance(value, (np.ndarray, np.void)) and value.dtype.names:
@@ -215,8 +219,8 @@ def _places(window: Window, rank: int) -> dict[int, list[int] | int]:
 
 def _renumbered(target: Node, value: Node) -> Node:
     """Return codes that know their labels as codes of the target's; or raise."""
-    step = _step_between(target, value)
-    if step is None:
+    step: _Landing | None = _step_between(target, value)
+    if step is None and (target.has_gaps or not value.has_gaps or _is_sampled(target, value)):
         return value
     if _is_sampled(target, value):
         ours, theirs = map(_labels, (target, value))
@@ -225,7 +229,7 @@ def _renumbered(target: Node, value: Node) -> Node:
             f"of several lengths are not translated: its labels are {_listed(ours)}, those of the "
             f"value {_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
         )
-    return _stepwise(value, step)
+    return _stepwise(value, step or _Checking(target))  # which has -1 for what a mask lacks
 
 
 def _step_between(target: Node, value: Node) -> _Renumbering | None:
@@ -264,7 +268,7 @@ def _stepwise(value: Node, step: _Landing) -> Node:
         one: Node = keyed(_stepwise(keyed(value, None), step), 0)
         return one
     found: Node = Mapped(value, step, (), shape, step.dtype)
-    present = present_in(value)
+    present = present_in(value) if step.target.has_gaps or isinstance(step, _InParts) else None
     return found if present is None else with_mask(found, present)
 
 
@@ -289,8 +293,8 @@ class _Landing(Part):
     def land(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
         """Return the codes of values, of which some may not be present."""
         codes = self.found(values, present)
-        if present is not None:
-            codes = np.where(present, codes, 0)  # which no one sees
+        if present is not None:  # behind a mask no one sees the code
+            codes = np.where(present, codes, 0 if self.target.has_gaps else MISSING)
         if codes.size:
             self._check_room(int(codes.min()), int(codes.max()))
         return codes.astype(self.dtype)
@@ -385,6 +389,13 @@ class _Coding(_Landing):
         self.code = coder(labels.array())
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+        if values.dtype == object and self.labels.dtype != object:
+            there = labelled(values, present)
+            if all(type(one) is int or isinstance(one, np.integer) for one in values[there]):
+                codes = np.full(values.shape, MISSING)  # and None among them is what is missing
+                codes[there] = values[there]
+                _check_codes(self.target, codes)
+                return codes
         with in_order(name_of(self.target)):
             codes = self.code(values)
         unknown = (codes == MISSING) & labelled(values, present)

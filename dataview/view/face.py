@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from dataview import exchange, samples, spaces, tables
 from dataview.compute import evaluate, read_as_rows_of
 from dataview.errors import RaggedError
-from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign
+from dataview.exchange import check_gradient, in_parts, is_bunch, is_foreign, with_categories
 from dataview.index import (
     ENDLESS,
     Index,
@@ -25,7 +25,7 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import elementwise, field, found_of, select
-from dataview.plan.gaps import holds_codes, is_untold, presence, warn_of_gaps
+from dataview.plan.gaps import holds_codes, is_untold, may_have_codes, presence, warn_of_gaps
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, Sampled, known_shape, shape_for_rows
 from dataview.plan.node import DType, Node
@@ -221,10 +221,16 @@ def built(value: Any) -> Built | None:
 def _to_write(view: BaseView, value: Any) -> tuple[Node, Any]:
     """Return the node of a view and a value as it is written there: its codes and lengths known."""
     node = node_of(view)
-    found = tables.as_codes(node, given_to(node, value))
+    found = in_codes(node, value)
     if isinstance(found, dict):
         return node, {name: _with_lengths(part) for name, part in found.items()}
     return node, _with_lengths(found)
+
+
+def in_codes(node: Node, value: Any) -> Any:
+    """Return what is written to a node, its views as nodes, such that it has the node's codes."""
+    given = given_to(node, value)
+    return tables.as_codes(node, with_categories(node, given) if may_have_codes(node) else given)
 
 
 def _with_lengths(value: Any) -> Any:

@@ -167,7 +167,9 @@ class LibraryVerbs(BaseView):
         view with the same fields; if one field fails, none grows.  Other views keep their length.
         """
         with formats.one_at_a_time:
-            formats.append(node_of(self), unwrapped(rows), partial(_become, self))
+            node = node_of(self)
+            given = exchange.with_categories(node, unwrapped(rows))
+            formats.append(node, given, partial(_become, self))
         _saved[0] = clock[0]
 
     def _refresh(self) -> None:

@@ -29,13 +29,12 @@ from dataview.plan.operations import NumpyFunction, copied
 from dataview.plan.places import into_places, place_of
 from dataview.plan.values import cast
 from dataview.plan.walk import below
-from dataview.tables import as_codes
 from dataview.view.face import (
     BaseView,
     argument,
     built,
     evaluated,
-    given_to,
+    in_codes,
     node_from,
     node_of,
     unwrapped,
@@ -107,7 +106,7 @@ def with_codes(
 
 
 def _in_codes(target: Node, value: Any) -> Any:
-    found = as_codes(target, given_to(target, value))
+    found = in_codes(target, value)
     return viewed(found) if isinstance(found, Node) else found
 
 
@@ -120,7 +119,7 @@ def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.nd
         return False
     if mask.dtype != bool or mask.shape is None or not is_broadcast_to(mask.shape, node.shape):
         return False
-    given = _single(as_codes(node, unwrapped(value)))
+    given = _single(in_codes(node, value))
     if given is None or not _has_places_of_its_own(node):
         return False
     check_writable(node)
