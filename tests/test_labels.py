@@ -1723,6 +1723,26 @@ def test_gaps_in_codes_are_written_as_codes_of_nothing(theirs):
         dv.View(x=[0] * 4, y=[0] * 4)[:] = e
 
 
+def test_what_is_missing_in_codes_is_filled_by_labels():
+    d, e = coded(OURS, [2, -1, 0, -1], "i2"), gapped([2, 0, 0, 0], [True, False, True, False], OURS)
+    others = coded(THEIRS, [0, 0, 1, 1])
+    for data in (d, e):
+        for value, wanted in (("cat", "cat"), (1, "cat"), (others.y, ("bird", "cat"))):
+            filled = dv.View(y=data.y._fillna(value))
+            first, second = (wanted, wanted) if isinstance(wanted, str) else wanted
+            assert told_labels(filled) == ["bird", first, "dog", second]
+            assert not filled.y._isna()().any()
+        for wrong in ("fox", 3, coded(["fox"], [0]).y):
+            with pytest.raises(ValueError, match=r"'y' .*'dog', 'cat', 'bird'"):
+                data.y._fillna(wrong)()
+    d.y[:] = d.y._fillna("cat")
+    assert told_labels(d) == ["bird", "cat", "dog", "cat"]
+    lists = dv.View(t=[np.array([0, -1]), np.array([-1])], _meta={"t": {"labels": OURS}})
+    filled = lists.t._fillna("cat")
+    assert [row.tolist() for row in filled()] == [[0, 1], [1]]
+    assert filled._labels()().tolist() == OURS
+
+
 CODES = {
     "one": lambda code: code,
     "one of NumPy": np.int16,

@@ -9,9 +9,12 @@ import numpy as np
 
 from dataview.compute import reduction
 from dataview.plan.build import elementwise, field, labelled, record, stored
+from dataview.plan.fields import read_only_meta
 from dataview.plan.gaps import (
+    LABELS,
     MASK,
     both,
+    holds_codes,
     known_by_value,
     known_in,
     masks_in,
@@ -25,9 +28,7 @@ from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
-from dataview.tables.choosing import are_of, knowing_labels
 from dataview.tables.comparing import in_dates
-from dataview.tables.labels import labels_of
 from dataview.tables.written import as_codes
 
 _PRESENT = NumpyFunction("is_present")
@@ -49,22 +50,21 @@ def _check_cast(given: DType, dtype: DType) -> None:
 
 
 def filled_in(node: Node, value: Any) -> Node:
-    """Return the elements of a node with a value where there is none, in the node's dtype."""
+    """Return the elements of a node with a value where there is none, in the node's dtype.
+
+    Codes are filled by labels or codes, as they are written, and stay codes of these labels.
+    """
     check_array(node, "_fillna", "d.x = d.x._fillna(value) fills one")
     if isinstance(node, Ragged):
         rows = node.relaid()
         each = isinstance(value, Node) and value.shape != ()
-        return rows.over(filled_in(rows.leaf(), rows.per_row(value) if each else value))
-    if (labels := labels_of(node)) is not None:
-        codes = as_codes(node, value)
-        found = _filled(node, codes)
-        return knowing_labels(found, labels.given if are_of(labels, value, codes) else None)
-    return _filled(node, value)
-
-
-def _filled(node: Node, value: Any) -> Node:
+        leaf = rows.leaf()
+        if holds_codes(node):
+            leaf = leaf.replaced(meta=node.meta, label=node.label)
+        found = rows.over(filled_in(leaf, rows.per_row(value) if each else value))
+        return found.replaced(meta=found.leaf().meta) if holds_codes(node) else found
     dtype = known_dtype(node)
-    _, value = in_dates(node, value)
+    value = as_codes(node, in_dates(node, value)[1])
     if isinstance(value, Node):
         _check_cast(known_dtype(value), dtype)
         options = (("dtype", dtype), ("casting", "same_kind"))
@@ -76,6 +76,8 @@ def _filled(node: Node, value: Any) -> Node:
         return node
     (found,) = elementwise(_WHERE, (present, node, fill))
     found.has_gaps = False  # which nothing but the values could tell
+    if holds_codes(node):
+        found.meta = read_only_meta({**found.meta, LABELS: node.meta[LABELS]})
     if known_shape(found) != known_shape(node):
         raise ValueError(
             f"a value of shape {known_shape(fill)} cannot be broadcast to the view's shape "
