@@ -1732,15 +1732,75 @@ def test_what_is_missing_in_codes_is_filled_by_labels():
             first, second = (wanted, wanted) if isinstance(wanted, str) else wanted
             assert told_labels(filled) == ["bird", first, "dog", second]
             assert not filled.y._isna()().any()
-        for wrong in ("fox", 3, coded(["fox"], [0]).y):
+        for wrong in ("fox", coded(["fox"], [0]).y):
             with pytest.raises(ValueError, match=r"'y' .*'dog', 'cat', 'bird'"):
                 data.y._fillna(wrong)()
+        for number in (3, dv.View(3)):  # a class of its own, which the labels do not have
+            assert data.y._fillna(number)().tolist() == [2, 3, 0, 3]
+            assert "labels" not in data.y._fillna(number)._meta
     d.y[:] = d.y._fillna("cat")
     assert told_labels(d) == ["bird", "cat", "dog", "cat"]
     lists = dv.View(t=[np.array([0, -1]), np.array([-1])], _meta={"t": {"labels": OURS}})
     filled = lists.t._fillna("cat")
     assert [row.tolist() for row in filled()] == [[0, 1], [1]]
     assert filled._labels()().tolist() == OURS
+
+
+def lists_of(labels, *rows):
+    return dv.View(t=[np.array(row, int) for row in rows], _meta={"t": {"labels": labels}})
+
+
+LISTS = {
+    "lists": lambda rows, _: rows,
+    "arrays": lambda rows, _: [np.array(row, object) for row in rows],
+    "a view of lists": lambda rows, _: dv.View(t=rows).t,
+    "codes of other labels": lambda rows, codes: lists_of(THEIRS, *codes).t,
+    "a stream": lambda rows, codes: lists_of(THEIRS, *codes)._filter(lambda row: True).t,
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_of_labels_and_of_codes_are_written_by_their_labels(kind):
+    def labels_in(d):
+        return [[None if code < 0 else OURS[code] for code in row.tolist()] for row in d.t()]
+
+    rows, codes = [["dog", "bird"], ["cat"], ["dog", "cat", "dog"]], [[2, 0], [1], [2, 1, 2]]
+    d, value = lists_of(OURS, [2, 2], [2], [2, 2, 2]), LISTS[kind](rows, codes)
+    d.t[:] = value
+    assert labels_in(d) == rows
+    d = lists_of(OURS, [2, 2], [2], [2, 2, 2])
+    d.t[1:] = LISTS[kind](rows[1:], codes[1:])
+    assert labels_in(d) == [["bird", "bird"], *rows[1:]]
+    d[:] = {"t": value}
+    assert labels_in(d) == rows
+    less = lists_of(["dog", "cat"], [0, 0], [0], [0, 0, 0])
+    with pytest.raises(ValueError, match=r"'t' (has no label|cannot hold).*'dog', 'cat'.*") as told:
+        less.t[:] = value
+    assert "'bird'" in str(told.value)
+    with pytest.raises(ValueError, match="row 0 has"):
+        d[::-1].t[:] = value
+    assert labels_in(d) == rows
+
+
+def test_lists_of_codes_are_written_as_these():
+    d = lists_of(OURS, [2, 2], [2])
+    d.t[:] = [[0, -1], [1]]
+    assert [row.tolist() for row in d.t()] == [[0, -1], [1]]
+    with pytest.raises(ValueError, match=r"'t' has no code 3"):
+        d.t[:] = [[0, 3], [1]]
+    d.t[:] = "bird"
+    assert [row.tolist() for row in d.t()] == [[2, 2], [2]]
+    d.t[:] = ["cat", "dog"]
+    assert [row.tolist() for row in d.t()] == [[1, 1], [0]]
+
+
+def test_rows_that_a_function_keeps_are_written_by_their_labels():
+    d, e = coded(OURS, [2, 2]), coded(THEIRS, [0, 2, -1, 1])
+    kept = e._filter(lambda row: row.x % 2 == 0)
+    for write in (lambda: d.y._write(kept.y), lambda: np.copyto(d.y, kept.y)):
+        write()
+        assert told_labels(d) == ["bird", None]
+        d.y[:] = 0
 
 
 CODES = {
@@ -1820,11 +1880,12 @@ def test_codes_with_gaps_are_written_with_their_labels():
     ]  # fmt: skip
 
 
-def test_lists_of_codes_of_other_labels_are_written_row_by_row():
+def test_lists_of_codes_of_other_labels_are_written_as_a_whole_and_row_by_row():
     d = dv.View(y=[[0, 1], [2]], _meta={"y": {"labels": OURS}})
     e = dv.View(y=[[0, 1], [2]], _meta={"y": {"labels": THEIRS}})
-    with pytest.raises(TypeError, match=r"several lengths.*'dog', 'cat', 'bird', those of the"):
-        d.y[:] = e.y
+    d.y[:] = e.y
+    assert [row.tolist() for row in d.y()] == [[2, 1], [0]]
+    d.y[:] = 0
     for number in range(2):
         d.y[number] = e.y[number]
     assert [row.tolist() for row in d.y()] == [[2, 1], [0]]

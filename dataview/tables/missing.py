@@ -29,7 +29,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
 from dataview.tables.comparing import in_dates
-from dataview.tables.written import as_codes
+from dataview.tables.written import as_codes, may_be_codes
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
@@ -52,7 +52,8 @@ def _check_cast(given: DType, dtype: DType) -> None:
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype.
 
-    Codes are filled by labels or codes, as they are written, and stay codes of these labels.
+    Codes are filled by labels or codes, as they are written, and stay codes of these labels; filled
+    by other numbers they are numbers.
     """
     check_array(node, "_fillna", "d.x = d.x._fillna(value) fills one")
     if isinstance(node, Ragged):
@@ -62,9 +63,12 @@ def filled_in(node: Node, value: Any) -> Node:
         if holds_codes(node):
             leaf = leaf.replaced(meta=node.meta, label=node.label)
         found = rows.over(filled_in(leaf, rows.per_row(value) if each else value))
-        return found.replaced(meta=found.leaf().meta) if holds_codes(node) else found
+        has_labels = LABELS in found.leaf().meta
+        return found.replaced(meta=found.leaf().meta) if has_labels else found
     dtype = known_dtype(node)
-    value = as_codes(node, in_dates(node, value)[1])
+    _, value = in_dates(node, value)
+    stay_codes = holds_codes(node) and may_be_codes(node, value)
+    value = as_codes(node, value) if stay_codes else value
     if isinstance(value, Node):
         _check_cast(known_dtype(value), dtype)
         options = (("dtype", dtype), ("casting", "same_kind"))
@@ -76,7 +80,7 @@ def filled_in(node: Node, value: Any) -> Node:
         return node
     (found,) = elementwise(_WHERE, (present, node, fill))
     found.has_gaps = False  # which nothing but the values could tell
-    if holds_codes(node):
+    if stay_codes:
         found.meta = read_only_meta({**found.meta, LABELS: node.meta[LABELS]})
     if known_shape(found) != known_shape(node):
         raise ValueError(

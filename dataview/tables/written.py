@@ -13,13 +13,17 @@ import numpy as np
 from dataview.compute import evaluate
 from dataview.errors import shortened
 from dataview.index import gather
-from dataview.plan.build import field, keyed, with_fields
+from dataview.index.flat import packed
+from dataview.plan.build import field, keyed, stored, with_fields
 from dataview.plan.fields import Attached, Fields, Window, window_index
 from dataview.plan.gaps import holds_codes, is_numbered_alike, masks_in, present_in, with_mask
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
-from dataview.sources import Memo
+from dataview.plan.ragged import Ragged, ragged_of
+from dataview.plan.values import array_or_none
+from dataview.samples import collected
+from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import MISSING, coder, in_order, labelled, name_of, told, without_gaps
 from dataview.tables.comparing import KINDS, ONE_LABEL, no_label
 from dataview.tables.labels import Labels, as_array, checked_codes, labels_of, rows_of
@@ -37,9 +41,18 @@ def as_codes(target: Node, value: Any) -> Any:
         return _by_place(target, value) if has_parts else value
     if isinstance(value, Node):
         return _of_node(target, value)
-    if isinstance(target, Sampled):  # whose samples are lists of several lengths
-        return value
+    if isinstance(target, Sampled) and isinstance(value, (list, tuple, np.ndarray)):
+        rows = _as_rows(value)
+        return value if rows is None else _of_node(target, rows)
     return _of_values(target, value)
+
+
+def _as_rows(value: Any) -> Node | None:
+    """Return values as an array, or as rows that differ in length; None for neither."""
+    array = array_or_none(value)
+    if array is None or array.dtype == object:
+        return ragged_of(*packed(list(value)))
+    return stored(ArraySource(array), False) if array.ndim else None
 
 
 def _of_values(target: Node, value: Any) -> Any:
@@ -85,6 +98,14 @@ def _are_labels(target: Node, values: np.ndarray) -> bool:
     return kind in KINDS
 
 
+def may_be_codes(target: Node, value: Any) -> bool:
+    """Whether a value may be codes of the target, or labels; of numbers only one is looked at."""
+    if isinstance(value, Node):
+        kind = "?" if value.dtype is None else value.dtype.kind
+        return kind not in _CODES or holds_codes(value)
+    return not isinstance(value, (int, np.integer)) or MISSING <= int(value) < _labels(target).count
+
+
 def _check_codes(target: Node, codes: np.ndarray) -> None:
     """Raise if some numbers are no codes of the target."""
     labels = _labels(target)
@@ -102,6 +123,7 @@ def _check_codes(target: Node, codes: np.ndarray) -> None:
 
 
 def _of_node(target: Node, value: Node) -> Node:
+    value = collected(value)
     if holds_codes(value):
         return _renumbered(target, value)
     if value.dtype is None or _is_sampled(target, value):
@@ -143,8 +165,8 @@ def _by_field(target: Node, value: Any) -> Any:
 
 
 def _is_sampled(*nodes: Node) -> bool:
-    """Whether some are samples, or of another shape that is not known."""
-    return any(isinstance(node, Sampled) or node.shape is None for node in nodes)
+    """Whether some are samples without an end, or of another shape that is not known."""
+    return any(node.shape is None for node in nodes if not isinstance(node, Ragged))
 
 
 def _may_have_codes(node: Node) -> bool:
@@ -225,9 +247,9 @@ def _renumbered(target: Node, value: Node) -> Node:
     if _is_sampled(target, value):
         ours, theirs = map(_labels, (target, value))
         raise TypeError(
-            f"{name_of(target)} cannot hold the codes of {name_of(value)} as a whole, since rows "
-            f"of several lengths are not translated: its labels are {_listed(ours)}, those of the "
-            f"value {_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
+            f"{name_of(target)} cannot hold the codes of {name_of(value)} as a whole, since the "
+            f"shape of these is not known: its labels are {_listed(ours)}, those of the value "
+            f"{_listed(theirs)}; for i in range(len(d)): d.x[i] = value[i] writes row by row"
         )
     return _stepwise(value, step or _Checking(target))  # which has -1 for what a mask lacks
 
@@ -262,20 +284,23 @@ def _listed(labels: Labels) -> str:
 
 
 def _stepwise(value: Node, step: _Landing) -> Node:
-    """Return what a step makes of a value, row by row."""
+    """Return what a step makes of a value, row by row; of rows of several lengths in their line."""
+    if isinstance(value, Ragged):
+        rows = value.relaid()
+        return rows.over(_stepwise(rows.leaf(), step))
     shape = known_shape(value)
     if not shape:
         one: Node = keyed(_stepwise(keyed(value, None), step), 0)
         return one
     found: Node = Mapped(value, step, (), shape, step.dtype)
-    present = present_in(value) if step.target.has_gaps or isinstance(step, _InParts) else None
+    present = present_in(value) if step.has_gaps or isinstance(step, _InParts) else None
     return found if present is None else with_mask(found, present)
 
 
 class _Landing(Part):
     """A step from what is written to codes of the dtype that is written to."""
 
-    __slots__ = ("dtype", "target")
+    __slots__ = ("dtype", "has_gaps", "target")
     parts = ()
     title: ClassVar[str] = "codes of labels"
     deterministic: ClassVar[bool] = True
@@ -283,6 +308,7 @@ class _Landing(Part):
     def __init__(self, target: Node) -> None:
         self.target = target
         self.dtype: DType = known_dtype(target)
+        self.has_gaps = (target.leaf() if isinstance(target, Ragged) else target).has_gaps
 
     def rows(self, node: Any, numbers: np.ndarray, memo: Memo) -> np.ndarray:
         """Return the codes of these rows."""
@@ -294,7 +320,7 @@ class _Landing(Part):
         """Return the codes of values, of which some may not be present."""
         codes = self.found(values, present)
         if present is not None:  # behind a mask no one sees the code
-            codes = np.where(present, codes, 0 if self.target.has_gaps else MISSING)
+            codes = np.where(present, codes, 0 if self.has_gaps else MISSING)
         if codes.size:
             self._check_room(int(codes.min()), int(codes.max()))
         return codes.astype(self.dtype)
