@@ -32,9 +32,15 @@ def among_codes(
     check_numbered_alike(what, codes, is_at_hand)
     labels = labels_of(codes[0])
     assert labels is not None
-    found = [value if holds_codes(value) else as_codes(codes[0], value) for value in values]
+    found = [value if _is_of_numbers(value) else as_codes(codes[0], value) for value in values]
     are_codes = [are_of(labels, *both) for both in zip(values, found, strict=True)]
     return found, labels.given if all(are_codes) else None
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether a value is codes, or numbers that may be others than these."""
+    dtype = value.dtype if isinstance(value, Node) else np.asarray(value).dtype
+    return dtype is not None and dtype.kind in "biu"
 
 
 def are_of(labels: Labels, value: Any, found: Any) -> bool:
