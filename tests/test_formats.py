@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.io
 import zarr
 
 import dataview as dv
@@ -180,14 +181,14 @@ def told_as_gone(path, read):
 
 @pytest.mark.parametrize(
     "name",
-    ["a.npy", "a.npz", "a.parquet", "a.feather", "a.csv", "a.jsonl", "folder"],
+    ["a.npy", "a.npz", "a.parquet", "a.feather", "a.csv", "a.jsonl", "folder", "a.zarr"],
 )
 def test_a_file_that_is_gone_since_it_was_opened_says_so(name, tmp_path):
     x = np.arange(50_000)
     whole = dv.View(x) if name == "a.npy" else dv.View(x=x, y=x[::-1].copy())
     path = tmp_path / name
     whole._save(path, "folder") if name == "folder" else whole._save(path)
-    gone = path / "x.npy" if name == "folder" else path
+    gone = path / {"folder": "x.npy", "a.zarr": "x"}.get(name, "")
     with dv.open(path) as d:
         raw = pickle.dumps(d)
         gone.rename(tmp_path / "moved")
@@ -196,6 +197,21 @@ def test_a_file_that_is_gone_since_it_was_opened_says_so(name, tmp_path):
         told_as_gone(gone, lambda: pickle.loads(raw)[40_000]())
         (tmp_path / "moved").rename(gone)
         np.testing.assert_array_equal(column(), x)
+
+
+def test_a_matlab_file_that_is_gone_or_another_one_says_so(tmp_path):
+    x, path = np.arange(30_000.0).reshape(-1, 3), tmp_path / "a.mat"
+    scipy.io.savemat(path, {"x": x})
+    with dv.open(path) as d:
+        raw = pickle.dumps(d)
+        path.rename(tmp_path / "moved")
+        told_as_gone(path, d.x.__call__)
+        told_as_gone(path, lambda: pickle.loads(raw).x())
+        scipy.io.savemat(path, {"x": x[:20]})
+        with pytest.raises(ValueError, match=r"'x' of .*a\.mat.* has changed since .* was opened"):
+            d.x()
+        (tmp_path / "moved").replace(path)
+        np.testing.assert_array_equal(d.x(), x)
 
 
 @pytest.mark.parametrize("how", [{}, {"manifest": True}])

@@ -24,7 +24,7 @@ from dataview.formats.contents import (
 from dataview.formats.handles import Claim
 from dataview.plan.build import stored
 from dataview.plan.node import Node
-from dataview.sources import ArraySource, Opening, Source, check_array, open_regular
+from dataview.sources import ArraySource, Opening, Source, again, check_array, open_regular
 
 TYPES = {
     1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
@@ -331,8 +331,10 @@ class VariableSource(LateSource):
 
 def _whole(path: str, place: _Place) -> bytes:
     """Return all bytes of a variable."""
-    with open_regular(path) as file:
+    with again(open_regular, path) as file:
         raw, size, _ = _read(file, place.start, place.order, place.size)
-    if len(raw) < place.size or size != place.size:
+    if size != place.size:
+        raise ValueError("it has changed since the file was opened; open it again")
+    if len(raw) < place.size:
         raise ValueError(f"it has {len(raw)} bytes, and should have {place.size}")
     return raw

@@ -43,6 +43,7 @@ from dataview.sources import (
     Reference,
     Source,
     WholeOnly,
+    again,
     by_path,
     is_zarr,
     open_regular,
@@ -166,6 +167,8 @@ class ZarrSource(ArrayLike):
             self.file.check()
             if self.process != os.getpid():
                 self._open_in_fork(self.file.path)
+        if self.folder is not None:
+            again(os.stat, self.folder)  # zarr takes chunks that are gone for zeros
         super()._check()
 
     def _slab(self, key: Any) -> Any:
