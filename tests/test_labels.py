@@ -1540,6 +1540,36 @@ def test_records_of_arrays_with_codes_are_written_by_their_labels():
         d.a.y[:] = 0
 
 
+LAYOUTS = {
+    "reshaped": lambda x: np.reshape(x, (3, 2)),
+    "reshaped twice": lambda x: np.reshape(np.reshape(x, (3, 2)), -1),
+    "transposed": np.transpose,
+    "transposed and flat": lambda x: np.ravel(np.transpose(x)),
+    "a column": lambda x: x[:, 1],
+    "one": lambda x: x[1, 2],
+    "reversed": lambda x: np.flip(x, 1),
+    "chosen": lambda x: x[[0, 1, 1], [2, 0, 1]],
+    "an axis moved": lambda x: np.moveaxis(x[None], 0, 2),
+    "where it is true": lambda x: x[np.array([[True, False, True], [False, True, False]])],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+def test_codes_know_their_labels_in_every_layout(layout):
+    e = dv.View(y=np.array([[0, 1, 2], [2, 0, 1]]), _meta={"y": {"labels": THEIRS, "title": "all"}})
+    given, wanted = layout(e.y), layout(np.array(THEIRS)[e.y()])
+    assert np.array_equal(given == "dog", wanted == "dog")
+    d = dv.View(y=np.zeros((1, *wanted.shape), int), _meta={"y": {"labels": OURS}})
+    d.y[0] = given
+    assert np.array(OURS)[d.y[0]()].tolist() == wanted.tolist()
+
+
+def test_parts_of_numbers_have_no_labels_of_their_columns():
+    e = dv.View(y=np.zeros((2, 3)), _meta={"y": {"labels": THEIRS}})
+    assert dict(e.y[1:]._meta) == {"labels": THEIRS}
+    assert not e.y[:, 1]._meta
+
+
 def test_lists_of_views_of_unlike_labels_are_not_written():
     d, e = coded(OURS, [0, 1]), coded(THEIRS, [0, 1])
     with pytest.raises(ValueError, match="number their labels differently"):

@@ -97,7 +97,7 @@ def _selected(node: Node, index: Index, key: Any, fields: Fields | None, shape: 
         return Record(seen, rank, node.meta, index.shape, node.dtype, node.are_columns)
     meta = node.meta
     if meta is not NO_META:
-        meta = part_meta(meta, partial(_only_along, index, shape))
+        meta = part_meta(meta, partial(_only_along, index, shape), node.dtype)
     if type(node) is Select and node.mask is None and node.has_gaps == node.node.has_gaps:
         return Select(node.node, compose(node.index, index), seen, meta)
     return Select(node, index, seen, meta)

@@ -260,16 +260,38 @@ PART = MappingProxyType({"part_of": "samples that are no rows"})
 """What metadata tell of a part of such samples that has not all of each."""
 
 
-def part_meta(meta: Mapping[str, Any], is_along: Callable[[int], bool]) -> Mapping[str, Any]:
+LABELS = "labels"
+"""The name under which the metadata of codes hold their labels."""
+
+
+def are_of_codes(meta: Mapping[str, Any], dtype: np.dtype[Any] | None) -> bool:
+    """Whether metadata tell the labels of integers, or will when these are found."""
+    if dtype is None or dtype.kind not in "iu":
+        return False
+    labels = meta.get(LABELS)
+    if isinstance(labels, np.ndarray):
+        return labels.ndim == 1
+    if isinstance(labels, (list, tuple)):
+        return not labels or not isinstance(labels[0], (list, tuple, dict, np.ndarray))
+    return hasattr(labels, "__array__")  # a view of labels, which a photograph keeps
+
+
+def part_meta(
+    meta: Mapping[str, Any], is_along: Callable[[int], bool], dtype: np.dtype[Any] | None
+) -> Mapping[str, Any]:
     """Return what of metadata holds for a part: all of them if it is one of whole samples.
 
-    `is_along` tells if the part is one along an axis alone.
+    `is_along` tells if the part is one along an axis alone.  Codes have their labels wherever they
+    stand.
     """
-    for name, axis_of in SAMPLE_AXES.items():
-        axis = axis_of(meta.get(name))
-        if axis is not None:
-            return meta if is_along(axis) else read_only_meta({name: dict(PART)})
-    return meta if is_along(0) else NO_META
+    axes = ((name, axis_of(meta.get(name))) for name, axis_of in SAMPLE_AXES.items())
+    name, axis = next(((name, axis) for name, axis in axes if axis is not None), ("", 0))
+    if is_along(axis):
+        return meta
+    own: dict[str, Any] = {name: dict(PART)} if name else {}
+    if are_of_codes(meta, dtype):
+        own[LABELS] = meta[LABELS]
+    return read_only_meta(own) if own else NO_META
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,5 +1,6 @@
 """Gaps in data: masks of what is missing, what is computed beside them, and a warning of them."""
 
+from dataview.plan.fields import LABELS
 from dataview.plan.gaps.known_masks import knowing, knowing_masks
 from dataview.plan.gaps.masks import (
     MASK,
@@ -32,7 +33,6 @@ from dataview.plan.gaps.masks import (
 )
 from dataview.plan.gaps.operations import compared, compared_in, computed
 from dataview.plan.gaps.present import (
-    LABELS,
     NO_LABEL,
     PRESENT,
     both,

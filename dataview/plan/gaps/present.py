@@ -11,7 +11,7 @@ import numpy as np
 from dataview.index import axes_of, parse
 from dataview.plan.build import at_path, elementwise, select, stored
 from dataview.plan.concat import concat
-from dataview.plan.fields import Attached, Window
+from dataview.plan.fields import LABELS, Attached, Window, are_of_codes
 from dataview.plan.kinds import (
     Comparison,
     Concat,
@@ -27,9 +27,6 @@ from dataview.plan.layout import broadcast, reshaped
 from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing
 from dataview.sources import ArraySource
-
-LABELS = "labels"
-"""The name under which the metadata of codes hold their labels."""
 
 PRESENT = "\0present"
 """The last name of a path to where a part is present, which no field has."""
@@ -87,14 +84,7 @@ def may_lack(node: Node) -> bool:
 
 def holds_codes(operand: Argument) -> bool:
     """Whether an operand is integers that know their labels, or will when these are found."""
-    if not isinstance(operand, Node) or operand.dtype is None or operand.dtype.kind not in "iu":
-        return False
-    labels = operand.meta.get(LABELS)
-    if isinstance(labels, np.ndarray):
-        return labels.ndim == 1
-    if isinstance(labels, (list, tuple)):
-        return not labels or not isinstance(labels[0], (list, tuple, dict, np.ndarray))
-    return hasattr(labels, "__array__")  # a view of labels, which a photograph keeps
+    return isinstance(operand, Node) and are_of_codes(operand.meta, operand.dtype)
 
 
 def may_have_codes(node: Node) -> bool:
