@@ -2379,3 +2379,37 @@ def test_rows_are_written_by_several_views(kind):
     assert d.y().tolist() == [[4, 5], [0, 1], [3, 4]]
     with pytest.raises(ValueError, match="a row is written by a row of its shape"):
         d.x[0:2] = kind([d.x[1], d.x[0]])
+
+
+COPIED = {
+    "ragged rows": lambda d, e: np.copyto(d.x, [[7, 8], [9]]),
+    "a ragged field": lambda d, e: np.copyto(d.x, src=e.x),
+    "a record": lambda d, e: np.copyto(d, e),
+    "fields": lambda d, e: np.copyto(d, {"x": e.x, "y": [5, 6]}),
+    "a row of a record": lambda d, e: (np.copyto(d[0], e[0]), np.copyto(d[1], e[1])),
+}
+
+
+@pytest.mark.parametrize("way", COPIED)
+def test_copyto_writes_ragged_rows_and_records(way):
+    d, e = dv.View(x=[[1, 2], [3]], y=[5, 6]), dv.View(x=[[7, 8], [9]], y=[5, 6])
+    COPIED[way](d, e)
+    assert_rows(d.x, [np.array([7, 8]), np.array([9])])
+    assert d.y().tolist() == [5, 6]
+
+
+def test_functions_that_change_elements_of_an_array_tell_what_to_write_to_rows():
+    d = dv.View(x=[[1, 2], [3]], y=[5, 6])
+    for write in (
+        lambda: np.copyto(d.x, [[7, 8], [9]], where=np.array([True, False])),
+        lambda: np.copyto(d, d, casting="unsafe"),
+        lambda: np.putmask(d.x, [True, False], 0),
+        lambda: np.place(d, [True, False], 0),
+    ):
+        with pytest.raises(TypeError, match=r"elements of one array.*d\.x\[rows\] = values"):
+            write()
+    with pytest.raises(ValueError, match="row 0 has"):
+        np.copyto(d.x, [[7], [9]])
+    with pytest.raises(dv.errors.ReadOnlyError, match="read-only"):
+        np.copyto(d._readonly(), d)
+    assert_rows(d.x, [np.array([1, 2]), np.array([3])])

@@ -23,12 +23,13 @@ from dataview.plan import layout
 from dataview.plan.build import elementwise, keyed
 from dataview.plan.gaps import holds_codes, may_have_codes
 from dataview.plan.guards import is_broadcast_to
-from dataview.plan.kinds import Reduction, known_dtype, known_shape, size_of
+from dataview.plan.kinds import Record, Reduction, Sampled, known_dtype, known_shape, size_of
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction, copied
 from dataview.plan.places import into_places, place_of
 from dataview.plan.values import cast
 from dataview.plan.walk import below
+from dataview.show import title
 from dataview.view.face import (
     BaseView,
     argument,
@@ -39,6 +40,7 @@ from dataview.view.face import (
     node_of,
     unwrapped,
     viewed,
+    write_all,
 )
 from dataview.write import apply_where, check_row, check_writable, write
 
@@ -81,13 +83,14 @@ def check_gaps(node: Node, name: str) -> None:
         )
 
 
-def check_values(values: Iterable[Any], name: str) -> None:
+def check_values(function: Callable[..., Any], values: Iterable[Any]) -> None:
     """Raise if a function of NumPy would take what stands in place of gaps for data."""
     given = [node_of(value) for value in values if isinstance(value, BaseView)]
-    if any(node.has_gaps and node.dtype != bool for node in given):
+    lack = any(node.has_gaps and node.dtype != bool for node in given)
+    if lack and function is not np.copyto:  # which takes gaps for gaps
         raise TypeError(
-            f"np.{name} is given a column with gaps, and takes what stands in their place for "
-            "data; d.x[rows] = values writes the gaps, too, values._fillna(0) has none"
+            f"np.{function.__name__} is given a column with gaps, and takes what stands in their "
+            "place for data; d.x[rows] = values writes the gaps, too, values._fillna(0) has none"
         )
 
 
@@ -108,6 +111,23 @@ def with_codes(
 def _in_codes(target: Node, value: Any) -> Any:
     found = in_codes(target, value)
     return viewed(found) if isinstance(found, Node) else found
+
+
+def put_whole(function: Any, dst: BaseView, *args: Any, **options: Any) -> bool:
+    """Write all of a record, or of rows of several lengths, as an assignment does.
+
+    Return False for an array.  Functions of NumPy that change some elements know no other data.
+    """
+    if not isinstance(node_of(dst), (Record, Sampled)):
+        return False
+    if function is not np.copyto or len(args) + len(options) > 1 or options.keys() - {"src"}:
+        raise TypeError(
+            f"np.{function.__name__} changes elements of one array, and got {title(node_of(dst))}; "
+            "np.copyto(d, values), with no more arguments, writes all of it, and d.x[rows] = "
+            "values some rows of a field"
+        )
+    write_all(dst, *args, *options.values())
+    return True
 
 
 def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.ndarray]) -> bool:

@@ -146,10 +146,11 @@ def _stand_in(view: BaseView) -> np.ndarray:
 def _changed(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """Write what NumPy's function changes; what its row leaves, NumPy changes in a copy."""
     node, row = node_of(args[0]), masks.ROWS[function]
+    if masks.put_whole(function, *args, **options):
+        return
     check_writable(node)
     args, options = masks.with_codes(function, args, options)
-    if function is not np.copyto:  # which takes gaps for gaps
-        masks.check_values((*args[1:], *options.values()), function.__name__)
+    masks.check_values(function, (*args[1:], *options.values()))
     if _accepts(row, args, options) and row(*args, **options):
         return
     masks.check_gaps(node, function.__name__)
