@@ -1540,6 +1540,30 @@ def test_records_of_arrays_with_codes_are_written_by_their_labels():
         d.a.y[:] = 0
 
 
+def samples_of_unlike_labels():
+    return [coded(OURS, [0]), coded(THEIRS, [0])]
+
+
+SAMPLES = {
+    "a function": lambda parts: dv.View(lambda i: parts[i][0], _length=2)._probe(),
+    "a function of codes": lambda parts: dv.View(lambda i: parts[i].y[0], _length=2)._probe(),
+    "collated": lambda parts: dv.collate([part.y[0] for part in parts]),
+    "collated records": lambda parts: dv.collate([part[0] for part in parts]),
+    "collated mappings": lambda parts: dv.collate([{"y": part.y[0]} for part in parts]),
+    "collated tuples": lambda parts: dv.collate([(part.x[0], part.y[0]) for part in parts]),
+    "a stream": lambda parts: dv.View(iter([part[0] for part in parts]))._probe(),
+    "a stream that is read": lambda parts: dv.View(part[0] for part in parts)[:2]._freeze(),
+}
+
+
+@pytest.mark.parametrize("way", SAMPLES)
+def test_samples_that_number_their_labels_differently_are_refused(way):
+    with pytest.raises(ValueError, match=r"number their labels differently.*_codes\(labels="):
+        SAMPLES[way](samples_of_unlike_labels())
+    one = coded(OURS, [1])
+    assert SAMPLES[way]([one, one]) is not None
+
+
 LAYOUTS = {
     "reshaped": lambda x: np.reshape(x, (3, 2)),
     "reshaped twice": lambda x: np.reshape(np.reshape(x, (3, 2)), -1),

@@ -36,7 +36,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
 from dataview.samplers import checked_number
-from dataview.samples import AnyLength, in_rows
+from dataview.samples import AnyLength, check_labels, in_rows
 from dataview.sources import ArraySource
 
 RAGGED = "ragged"
@@ -206,7 +206,9 @@ def parts_of(node: Node, sources: Mapping[str, str]) -> dict[str, Node]:
 
 
 def _batch(samples: list[Any], pad: Any, place: _Place) -> Any:
-    samples = [sample_of(place.data_of(sample), True) for sample in samples]
+    samples = [place.data_of(sample) for sample in samples]
+    check_labels(samples)
+    samples = [sample_of(sample, True) for sample in samples]
     kinds = list(map(_kind, samples))
     for number, kind in enumerate(kinds):
         if kind is not kinds[0]:

@@ -105,7 +105,7 @@ def _fields_to_join(nodes: list[Node]) -> dict[str, list[Node]]:
 @deferring
 def _concat(nodes: Sequence[Node], parts: Mapping[str, Node], shared: Shared = shared_meta) -> Node:
     """Return arrays one after the other, with their fields, of which `parts` are joined already."""
-    _check_meanings(nodes)
+    check_meanings(nodes)
     for node in nodes:
         if isinstance(node, Sampled) and (found := node.joined(nodes)) is not None:
             return found
@@ -172,7 +172,7 @@ _MEANINGS = (
 )
 
 
-def _check_meanings(nodes: Sequence[Node]) -> None:
+def check_meanings(nodes: Sequence[Node]) -> None:
     """Raise if codes or times are joined whose metadata list other labels or name other zones."""
     for meaning in _MEANINGS:
         found = [node.meta.get(meaning.name) for node in nodes]

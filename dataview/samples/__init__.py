@@ -23,7 +23,7 @@ from dataview.samples.mapping import (
     probed,
     row_functions_of,
 )
-from dataview.samples.metadata import described
+from dataview.samples.metadata import check_labels, described
 from dataview.samples.numbered import (
     NumberedSamples,
     RaggedSamples,
@@ -92,6 +92,7 @@ __all__ = [
     "asked",
     "at_epoch",
     "cached",
+    "check_labels",
     "collected",
     "declared",
     "declared_spec",

@@ -1,13 +1,15 @@
-"""The metadata of a stream on each of the samples that it hands out."""
+"""The metadata of samples: those of a stream on each of its own, and those that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dataview.plan.build import with_fields
+from dataview.plan.concat import check_meanings
 from dataview.plan.fields import NO_META, Attached, Field, read_only_meta
 from dataview.plan.gaps import knowing
+from dataview.plan.kinds import Record, members
 from dataview.plan.node import Node
 from dataview.samples.arriving import Row
 from dataview.samples.in_order import DerivedSamples, Samples, read_once
@@ -77,3 +79,18 @@ def _notes_of(stream: Any) -> _Notes | None:
     inside = {name: _notes_of(part.node) for name, part in parts if isinstance(part, Attached)}
     found = {name: notes for name, notes in inside.items() if notes is not None}
     return _Notes(own, found) if own or found else None
+
+
+def check_labels(samples: Sequence[Any]) -> None:
+    """Raise if samples that are views number their labels differently, as a join of them does."""
+    if all(isinstance(sample, Record) for sample in samples):
+        samples = [{n: part.node for n, part in members(sample).items()} for sample in samples]
+    if all(isinstance(sample, Mapping) for sample in samples):
+        for name in samples[0]:
+            if all(name in sample for sample in samples):
+                check_labels([sample[name] for sample in samples])
+    elif all(type(sample) is tuple for sample in samples):
+        for parts in zip(*samples, strict=False):  # that they are as many is checked later
+            check_labels(parts)
+    elif all(isinstance(sample, Node) for sample in samples):
+        check_meanings(samples)

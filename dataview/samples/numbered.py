@@ -25,6 +25,7 @@ from dataview.index.dtypes import promoted
 from dataview.index.keys import key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import at_path, field, record, select, stored, with_fields
+from dataview.plan.concat import check_meanings
 from dataview.plan.gaps import (
     PRESENT,
     knowing_masks,
@@ -519,6 +520,7 @@ def stack_nodes(samples: Sequence[Node], like: Node | None = None) -> Node:
         }
         found = record(parts, first.rank + 1)
         return knowing_masks(found).replaced(meta=first.meta)
+    check_meanings(samples)
     if isinstance(like, AnyLength):
         return rows_of(samples, like, "row").replaced(meta=first.meta)
     rows: Node = stored(ArraySource(stack([evaluate(sample) for sample in samples])))

@@ -13,6 +13,7 @@ from dataview.index.dtypes import promoted
 from dataview.index.flat import is_of_arrays, layout_of, packed, shaped
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, record, stored, with_fields
+from dataview.plan.concat import check_meanings
 from dataview.plan.fields import Attached
 from dataview.plan.gaps import (
     at_each_level,
@@ -101,6 +102,7 @@ def likeness(samples: Sequence[Node]) -> Node:
     if not isinstance(first, Record):
         if any(isinstance(sample, Record) for sample in samples):
             return first
+        check_meanings(samples)
         found = _any_length(samples) or _of_one_shape(samples)
         return found if found.meta is first.meta else found.replaced(meta=first.meta)
     if any(set(sample.fields) != set(first.fields) for sample in samples):
