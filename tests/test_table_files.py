@@ -2372,3 +2372,14 @@ def test_raw_bytes_of_one_length_are_filled_chosen_and_have_codes():
     assert np.asarray(np.isin(d.k, d.l)).tolist() == [row is not None for row in rows]
     assert d.k._codes(labels=[b"a\0", b"ab"])().tolist() == [1, -1, -1, 0]
     assert d.k._codes(labels=[b"a", b"ab"])().tolist() == [1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.int64(), pa.string(), pa.list_(pa.bool_(), 1)])
+@pytest.mark.parametrize("rows", [slice(None), slice(1, 2), slice(0, 3, 2)])
+def test_a_missing_list_of_one_element_is_one_in_arrow(kind, rows):
+    values = {pa.float64(): 1.0, pa.int64(): 1, pa.string(): "a"}
+    lists = [[values.get(kind, [True])], None, [values.get(kind, [False])]]
+    table = pa.table({"x": pa.array(lists, pa.list_(kind, 1))})
+    d = dv.View(table)[rows]
+    assert pa.table(d).column("x").to_pylist() == pa.array(d.x).to_pylist() == lists[rows]
+    assert d.x_mask().tolist() == [one is not None for one in lists[rows]]

@@ -23,7 +23,7 @@ from dataview.plan.kinds import (
     Stored,
     known_shape,
 )
-from dataview.plan.layout import broadcast, reshaped
+from dataview.plan.layout import broadcast
 from dataview.plan.node import Argument, Node, Shape
 from dataview.plan.operations import Masked, NumpyFunction, may_be_missing
 from dataview.sources import ArraySource
@@ -182,7 +182,8 @@ def of_elements(mask: Node, shape: Shape) -> Node:
     if mask.shape == shape:
         return mask
     own = known_shape(mask)
-    return broadcast(reshaped(mask, (*own, *[1] * (len(shape) - len(own)))), shape)
+    new = (Ellipsis, *[None] * (len(shape) - len(own)))  # along which it is known not to vary
+    return broadcast(select(mask, parse(new, own)), shape)
 
 
 def present_or_all(node: Argument) -> Node:
