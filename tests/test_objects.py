@@ -1259,6 +1259,37 @@ def test_arithmetic_of_one_object_that_is_an_array_or_a_list(held):
     assert_same(np.array(found), np.array(expected))
 
 
+# ---------------------------------------------------------------- categories that are missing
+
+
+@clients
+@pytest.mark.parametrize("library", ["pandas", "polars", "enum"])
+@pytest.mark.parametrize("rows", [slice(None), slice(1, 3)])
+def test_missing_categories_answer_as_those_of_arrow_do(library, rows, tmp_path):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    texts = ["a", None, "b", "a"]
+    frames = {
+        "pandas": lambda: pd.DataFrame({"k": pd.Categorical(texts)}),
+        "polars": lambda: pl.DataFrame({"k": pl.Series(texts, dtype=pl.Categorical)}),
+        "enum": lambda: pl.DataFrame({"k": pl.Series(texts, dtype=pl.Enum(["a", "b"]))}),
+    }
+    d = dv.View(frames[library]())
+    d._save(tmp_path / "d.parquet")
+    arrow = dv.View(pa.table({"k": pa.array(texts).dictionary_encode()}))
+    for one in (d[rows], dv.open(tmp_path / "d.parquet")[rows], arrow[rows]):
+        assert one._fields() == ("k", "k_mask")
+        assert one.k_mask().tolist() == [text is not None for text in texts[rows]]
+        assert (one.k != "a")().tolist() == [text not in ("a", None) for text in texts[rows]]
+        assert (~(one.k == "a"))().tolist() == (one.k != "a")().tolist()
+        assert np.isin(one.k, ["a"], invert=True).tolist() == (one.k != "a")().tolist()
+        assert one._to_pandas()["k"].isna().tolist() == [text is None for text in texts[rows]]
+    alone = dv.View(frames[library]()["k"])
+    assert alone().tolist() == [0, -1, 1, 0]
+
+
 # ---------------------------------------------------------------- parts of structs in pandas
 
 

@@ -15,7 +15,7 @@ from dataview.errors import import_library
 from dataview.formats import node_of_table
 from dataview.plan.build import record, stored
 from dataview.plan.fields import check_name, read_only_meta
-from dataview.plan.gaps import own_columns, put_mask, with_mask
+from dataview.plan.gaps import holds_codes, own_columns, put_mask, with_mask
 from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.operations import may_be_missing
@@ -36,8 +36,8 @@ class Column(NamedTuple):
     present: Node | None = None
 
     def tells_gaps(self) -> bool:
-        """Whether the values alone say what is missing, as NaN and NaT do."""
-        if self.present is None:
+        """Whether the values alone say what is missing, as NaN, NaT and the code -1 do."""
+        if self.present is None or holds_codes(self.node):
             return True
         return self.node.dtype is not None and self.node.dtype.kind in "fcmM"
 
@@ -214,7 +214,8 @@ def _texts(name: Any, series: Any) -> Column:
 
 def _categories(name: Any, series: Any) -> Column:
     values = series.array
-    return Column(name, with_labels(_lent(values.codes, "pandas"), values.categories.to_numpy()))
+    codes = with_labels(_lent(values.codes, "pandas"), values.categories.to_numpy())
+    return _with_gaps(name, codes, series.isna())
 
 
 def _instants(name: Any, series: Any) -> Column:
@@ -312,7 +313,8 @@ def _categorical(series: Any) -> Column:
 def _codes(series: Any, labels: Any) -> Column:
     polars = import_library("polars", "polars")
     codes = series.to_physical().cast(polars.Int32).fill_null(-1).to_numpy()
-    return Column(series.name, with_labels(_lent(codes, "polars"), labels.to_list()))
+    node = with_labels(_lent(codes, "polars"), labels.to_list())
+    return _with_gaps(series.name, node, series.is_null())
 
 
 def _in_arrow(series: Any) -> Column:
