@@ -2383,3 +2383,29 @@ def test_a_missing_list_of_one_element_is_one_in_arrow(kind, rows):
     d = dv.View(table)[rows]
     assert pa.table(d).column("x").to_pylist() == pa.array(d.x).to_pylist() == lists[rows]
     assert d.x_mask().tolist() == [one is not None for one in lists[rows]]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_a_member_beside_lists_in_lists_of_one_length_is_read_alone(suffix, tmp_path):
+    struct = pa.struct([("c", pa.list_(pa.int64())), ("m", pa.int64()), ("t", pa.string())])
+    rows = [
+        [{"c": [1, 2], "m": 3, "t": "a"}, {"c": [], "m": 4, "t": None}],
+        None,
+        [{"c": None, "m": 5, "t": "b"}, {"c": [6], "m": None, "t": "c"}],
+    ]
+    deep = pa.struct([("z", pa.list_(struct, 2))])
+    table = pa.table(
+        {
+            "z": pa.array(rows, pa.list_(struct, 2)),
+            "s": pa.array([{"z": row} for row in rows], deep),
+        }
+    )
+    path = tmp_path / f"x.{suffix}"
+    write = pq.write_table if suffix == "parquet" else pa.feather.write_feather
+    write(table, path)
+    for part in (dv.open(path).z, dv.open(path).s.z):
+        found = [row.tolist() for row in part.m()]
+        assert found[0] == [3, 4] and found[1] == [] and found[2][0] == 5
+        assert [[*row] for row in part.t()] == [["a", None], [], ["b", "c"]]
+        assert [[[*one] for one in row] for row in part.c()] == [[[1, 2], []], [], [[], [6]]]
+        assert part.m[2:]()[0].tolist()[0] == 5

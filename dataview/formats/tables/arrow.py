@@ -300,12 +300,18 @@ def stored_type(kind: Any) -> tuple[Any, tuple[int, ...]]:
             return kind, shape
 
 
-def has_extension(kind: Any) -> bool:
-    """Whether a type is one of another library's, or has one inside, that stores structs."""
+def is_read_whole(kind: Any) -> bool:
+    """Whether a column's parts are read together, since one alone would have another type.
+
+    So are extensions of another library that store structs, and lists of one length of structs of
+    which some members are lists: others would be arrays without these.
+    """
+    if arrow().types.is_fixed_size_list(kind) and not is_fixed(kind):
+        return True
     if isinstance(kind, arrow().BaseExtensionType):
         storage = kind.storage_type
         return bool(arrow().types.is_nested(storage)) and not is_fixed(storage)
-    return any(has_extension(kind.field(number).type) for number in range(kind.num_fields))
+    return any(is_read_whole(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _is_tensor(kind: Any) -> bool:

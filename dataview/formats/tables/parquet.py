@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from dataview.errors import import_library
-from dataview.formats.tables.arrow import arrow, has_extension, leaves_of, text_meta
+from dataview.formats.tables.arrow import arrow, is_read_whole, leaves_of, text_meta
 from dataview.formats.tables.arrow_tables import (
     MOST_TIMES,
     MOST_UNPACKED,
@@ -80,7 +80,7 @@ class ParquetTable(ArrowTable):
         ]
         self.dictionaries.update(dict.fromkeys(texts))
         self._as_codes = [schema.column(self.places[name]).path for name in texts]
-        self._whole = {field.name for field in fields if has_extension(field.type)}
+        self._whole = {field.name for field in fields if is_read_whole(field.type)}
         return starts_of([group.num_rows for group in self.groups])
 
     def _may_miss(self, name: Name, place: int) -> bool:
