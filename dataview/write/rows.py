@@ -16,7 +16,7 @@ from dataview.compute import changing, memory_of
 from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
-from dataview.plan.gaps import LABELS, is_numbered_alike, may_have_codes
+from dataview.plan.gaps import LABELS, NO_LABEL, is_numbered_alike, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
@@ -45,8 +45,10 @@ def write_rows(node: Node, key: Any, value: Any) -> bool:
     parts: _Parts = []
     for target, given in pairs:
         memory = _memory_to_write(target)
-        if memory is None or not _is_plain(given) or LABELS in target.meta:
-            return False  # numbers that are written to codes are checked first
+        if memory is None or not _is_plain(given):
+            return False
+        if LABELS in target.meta and not _are_codes(given, target.meta[LABELS]):
+            return False
         fitting = cast(given, memory.dtype)
         if fitting.ndim and not _is_fitting(target, fitting.shape, _shape_at(memory, key)):
             return False
@@ -100,6 +102,17 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
     result = np.empty(there.shape, there.dtype)
     ufunc(there, other, out=result)
     return _put([(node, memory, _whole_key(key), result)], key)
+
+
+def _are_codes(given: Any, labels: Any) -> bool:
+    """Whether numbers are codes of labels; of what is unknown here it is asked on another way."""
+    if not isinstance(labels, (list, tuple, np.ndarray)):
+        return False
+    if type(given) is int:
+        return NO_LABEL <= given < len(labels)
+    if not isinstance(given, np.ndarray) or given.dtype.kind not in "iu" or not given.size:
+        return False
+    return bool(given.min() >= NO_LABEL and given.max() < len(labels))
 
 
 def _is_fitting(target: Any, given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
