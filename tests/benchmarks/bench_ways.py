@@ -36,6 +36,9 @@ ONE_ROW = statements(
     "a joined view: ``c[3] = row``",
     "a record: ``r[3] = both``",
     "a record, from another row: ``r[3] = r[5]``",
+    "a code: ``k.kind[3] = 1``",
+    "a label: ``k.kind[3] = 'b'``",
+    "codes of the same labels: ``k.kind[:9] = k.kind[9:18]``",
 )
 PENDING = statements(
     "NumPy: ``a[3] = 1.0``",
@@ -243,6 +246,7 @@ def main() -> None:
         "r": dv.View(x=a.copy(), y=a[:, 0].copy()),
         "p": dv.View(a.copy()),
         "q": some,
+        "k": dv.View(kind=np.arange(len(a)) % 3, _meta={"kind": {"labels": ["a", "b", "c"]}}),
         "row": np.ones(WIDTH),
         "both": {"x": np.ones(WIDTH), "y": 1.0},
     }
