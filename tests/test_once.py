@@ -909,7 +909,9 @@ def test_rows_that_statistics_have_kept_lie_in_a_file_if_they_are_many(monkeypat
     monkeypatch.setattr(ways, "AT_ONCE", 64)
     opened = []
     made = tempfile.TemporaryFile
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: opened.append(1) or made())
+    monkeypatch.setattr(
+        tempfile, "TemporaryFile", lambda **options: opened.append(1) or made(**options)
+    )
     d = dv.View(x=np.arange(600.0))._map(lambda row: np.full(3, row.x()), shape=3, dtype=float)
     with sizes.set(quantile_bytes=5000):
         (d - d._mean())()

@@ -390,30 +390,24 @@ def with_whole_texts(*values: Any) -> tuple[Any, ...]:
     """Return values that meet, texts and bytes among them exactly if other values are exact, too.
 
     Data of NumPy's dtypes S and U have no zeros at their ends, so there what is given has none.
-    Raw bytes of a fixed length, which NumPy compares with their like alone, are objects.
+    Raw bytes of a fixed length, which NumPy compares with their like alone, are objects beside what
+    is no array.
     """
-    exact = [dtype for dtype, is_exact in map(_exactness, values) if is_exact]
+    kinds = [*map(_exactness, values)]
+    exact = [dtype for dtype, is_exact in kinds if is_exact]
     if not exact:
         return values
-    return _without_raw([whole_texts(value, exact[0]) for value in values])
-
-
-def _without_raw(values: list[Any]) -> tuple[Any, ...]:
-    """Return values with raw bytes as objects where they meet others than their like."""
-    kinds = [_exactness(value)[0] for value in values]
-    for place, own in enumerate(kinds):
-        others = kinds[:place] + kinds[place + 1 :]
-        if own is not None and is_raw(own) and any(_is_unlike(own, one) for one in others):
-            values[place] = viewed(elementwise(_AS_OBJECTS, (node_from(values[place]),))[0])
-    return tuple(values)
+    found = [whole_texts(value, exact[0]) for value in values]
+    for place, (own, _) in enumerate(kinds):
+        others = [
+            _exactness(one)[0] for one, (kind, _) in zip(found, kinds, strict=True) if not kind
+        ]
+        if own is not None and is_raw(own) and any(one != own for one in others):
+            found[place] = viewed(elementwise(_AS_OBJECTS, (node_from(found[place]),))[0])
+    return tuple(found)
 
 
 _AS_OBJECTS = NumpyFunction("astype", (("dtype", np.dtype(object)), ("casting", "unsafe")))
-
-
-def _is_unlike(raw: Any, other: Any) -> bool:
-    """Whether raw bytes are compared with what has another dtype, or none; a mask is no such."""
-    return other is None or (other != raw and other.kind in "SUOTV")
 
 
 def _exactness(value: Any) -> tuple[DType | None, bool]:
