@@ -2369,7 +2369,7 @@ def test_raw_bytes_of_one_length_are_filled_chosen_and_have_codes():
     assert d.k._fillna(b"x\0")().tolist() == whole
     assert np.where(d.k._isna(), b"x\0", d.k)().tolist() == whole
     assert (d.k._astype(object) == d.l)().tolist() == [row is not None for row in rows]
-    assert np.asarray(np.isin(d.k, d.l)).tolist() == [row is not None for row in rows]
+    assert np.asarray(np.isin(d.k, [b"ab", b"a\0", b"long"])).tolist() == [True, False, False, True]
     assert d.k._codes(labels=[b"a\0", b"ab"])().tolist() == [1, -1, -1, 0]
     assert d.k._codes(labels=[b"a", b"ab"])().tolist() == [1, -1, -1, -1]
 
