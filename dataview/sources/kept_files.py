@@ -73,7 +73,6 @@ class OpenFile:
             return
         if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
             return  # others need the addresses
-        lost_pages.handle()
         with contextlib.suppress(OSError, ValueError):  # an old system, a broken disk
             self.pages = lost_pages.Map(self.handle, self.known[2])
 
@@ -117,7 +116,8 @@ class OpenFile:
             found = pages.part(block, index)
             if found is not None:
                 return found
-            self.pages = None if pages.is_lost else pages
+            if pages.is_lost:
+                self.pages = None
         return file_rows.read_whole(functools.partial(self.rows, block), block, index)
 
     def _read_apart(self, found: np.ndarray, places: np.ndarray) -> bool:

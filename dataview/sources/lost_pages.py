@@ -46,7 +46,7 @@ _IN_ITS_PLACE = 16
 class Map:
     """A file in memory, to be read, as long as somebody holds it; `is_lost` is looked at after."""
 
-    __slots__ = ("__weakref__", "address", "bytes", "is_lost", "known")
+    __slots__ = ("__weakref__", "address", "bytes", "is_lost", "latest")
 
     def __init__(self, handle: int, size: int) -> None:
         pages = mmap.mmap(handle, size, access=mmap.ACCESS_READ)
@@ -55,7 +55,7 @@ class Map:
         self.bytes = np.frombuffer(pages, np.uint8)
         self.address: int = self.bytes.__array_interface__["data"][0]
         self.is_lost = False
-        self.known: tuple[Block, np.ndarray] | None = None
+        self.latest: tuple[Block, np.ndarray] | None = None
         _maps[self.address] = self
 
     def rows(self, block: Block, rows: np.ndarray) -> np.ndarray | None:
@@ -91,15 +91,15 @@ class Map:
     def _array(self, block: Block) -> np.ndarray | None:
         """Return an array in the file, as bytes if it is at an odd place; None if it is longer."""
         handle()
-        known = self.known
-        if known is None or known[0] is not block:
+        latest = self.latest
+        if latest is None or latest[0] is not block:
             is_aligned, bytes_ = _is_aligned(block), block.row_bytes
             if block.place + block.shape[0] * bytes_ > len(self.bytes):
                 return None
             shape = block.shape if is_aligned else (block.shape[0], bytes_)
             dtype = block.dtype if is_aligned else np.dtype(np.uint8)
-            known = self.known = block, np.ndarray(shape, dtype, self.bytes, block.place)
-        return known[1]
+            latest = self.latest = block, np.ndarray(shape, dtype, self.bytes, block.place)
+        return latest[1]
 
 
 def _is_aligned(block: Block) -> bool:

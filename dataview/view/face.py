@@ -398,11 +398,9 @@ def with_whole_texts(*values: Any) -> tuple[Any, ...]:
     if not exact:
         return values
     found = [whole_texts(value, exact[0]) for value in values]
+    given = [one for one, (own, _) in zip(found, kinds, strict=True) if own is None]
     for place, (own, _) in enumerate(kinds):
-        others = [
-            _exactness(one)[0] for one, (kind, _) in zip(found, kinds, strict=True) if not kind
-        ]
-        if own is not None and is_raw(own) and any(one != own for one in others):
+        if own is not None and is_raw(own) and any(_exactness(one)[0] != own for one in given):
             found[place] = viewed(elementwise(_AS_OBJECTS, (node_from(found[place]),))[0])
     return tuple(found)
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dataview.errors import warn
@@ -112,6 +113,15 @@ class Counted(NamedTuple):
         return {file: (rows, self.schemas[which]) for file, rows, which in own}
 
 
+class _Looked(NamedTuple):
+    """What an opened part says of itself; it stays open if it is the first one."""
+
+    fact: Fact
+    labels: Labels = MappingProxyType({})
+    unread: Reasons = MappingProxyType({})
+    first: Node | None = None
+
+
 def looked_at(how: How, path: str) -> Node:
     """Open a part for what it says of itself; of one elsewhere the header is enough."""
     if is_url(path) and not how.reads_all:
@@ -154,24 +164,25 @@ def counted(
             "manifest=True makes a new one"
         )
 
-    def look(number: int) -> tuple[Fact, Labels, Reasons, Node | None]:
+    def look(number: int) -> _Looked:
         node, fact = opened_part(how, listing.path(number))
         if node is None:
-            return fact, {}, {}, None
-        return fact, labels_of(node), dict(unread_of(node)), None if number else node
+            return _Looked(fact)
+        return _Looked(fact, labels_of(node), dict(unread_of(node)), None if number else node)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(look, places))
-    fresh = {listing.files[n]: one[0] for n, one in zip(places, found, strict=True)}
+    fresh = {listing.files[n]: one.fact for n, one in zip(places, found, strict=True)}
     facts = {**(noted or {}), **fresh}
-    labels = labels_together([labels, *(own for _, own, _, _ in found)])
-    for number, (_, _, unread, _) in zip(places, found, strict=True):
-        _check_readable(listing.path(number), unread, [facts[file][1] for file in listing.files])
+    labels = labels_together([labels, *(one.labels for one in found)])
+    schemas = [facts[file][1] for file in listing.files]
+    for number, one in zip(places, found, strict=True):
+        _check_readable(listing.path(number), one.unread, schemas)
     whole = _together(listing, [facts[file] for file in listing.files], labels)
     if how.manifest and places:
         told = (whole.rows, whole.schemas, whole.which, whole.labels)
         manifest.write(how.noted, listing.files, told, how.format, how.options)
-    return whole, found[0][3] if found else None
+    return whole, found[0].first if found else None
 
 
 def _check_readable(path: str, unread: Reasons, schemas: Sequence[Schema]) -> None:
