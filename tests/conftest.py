@@ -1,7 +1,9 @@
 """Set-up of all tests: they use the package of this tree, and the same random numbers each time."""
 
+import gc
 import os
 import pathlib
+import warnings
 import zlib
 from collections.abc import Iterator
 
@@ -88,3 +90,16 @@ def path(tmp_path: pathlib.Path, x: np.ndarray) -> pathlib.Path:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A generator that follows from the seed and the name of the test, not from the order."""
     return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture
+def files_left_open() -> Iterator[None]:
+    """For tests that press Ctrl-C, which may come when a file is open and its `with` has not begun.
+
+    Python closes such a file when it finds it, and warns. That is to happen here, in the test that
+    pressed, and not in whichever test collects next, where the warning is an error.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)
+        yield
+        gc.collect()

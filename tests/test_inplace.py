@@ -792,8 +792,7 @@ def test_a_disk_that_fills_up_is_an_error_of_the_file_if_no_row_remains_changed(
 @pytest.mark.parametrize("undone", [True, False])
 @pytest.mark.parametrize("change", ["in windows", "by copies"])
 @pytest.mark.parametrize("kind", [File, FortranFile])
-# Ctrl-C may come when a file is open and its `with` has not begun: then Python closes it.
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.usefixtures("files_left_open")
 def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, folder, monkeypatch):
     a = np.arange(4000.0).reshape(100, 40)
     compute, counted = update.overwrite, itertools.count()
@@ -829,6 +828,7 @@ def test_an_interrupt_lets_each_block_be_whole(workers, undone, change, kind, fo
 
 
 @pytest.mark.parametrize("undone", [True, False])
+@pytest.mark.usefixtures("files_left_open")
 def test_ctrl_c_in_memory_comes_after_the_write_or_undoes_it(undone, folder, monkeypatch):
     a = np.arange(240.0).reshape(60, 4)
     for module in (assignment, update):
@@ -849,6 +849,7 @@ def test_ctrl_c_in_memory_comes_after_the_write_or_undoes_it(undone, folder, mon
     assert_same(target.data(), a if undone else a * 2)
 
 
+@pytest.mark.usefixtures("files_left_open")
 def test_what_ctrl_c_stopped_at_a_prompt_is_resumed_there(folder, monkeypatch, capsys):
     a = np.arange(240.0).reshape(60, 4)
     compute = update.overwrite
@@ -870,6 +871,7 @@ def test_what_ctrl_c_stopped_at_a_prompt_is_resumed_there(folder, monkeypatch, c
     assert_same(target.data(), a * 2)
 
 
+@pytest.mark.usefixtures("files_left_open")
 def test_an_error_says_that_opening_the_file_goes_on_with_the_write(folder, monkeypatch):
     a = np.arange(6000.0).reshape(1500, 4)
     compute = update.overwrite
@@ -891,6 +893,7 @@ def test_an_error_says_that_opening_the_file_goes_on_with_the_write(folder, monk
 
 @pytest.mark.parametrize("lasting", [False, True])
 @pytest.mark.parametrize("budget", [0, 1 << 20])
+@pytest.mark.usefixtures("files_left_open")
 def test_ctrl_c_in_a_write_that_fails_is_not_forgotten(budget, lasting):
     class Breaking(LeastWritable):
         """A store with a block that fails, once or each time, while Ctrl-C is pressed."""

@@ -18,6 +18,8 @@ from dataview.formats.arrays import datasets_in_hdf5, room_in_hdf5
 from dataview.sources import Made, made_so_far, making
 from dataview.view.face import node_of
 
+pytestmark = pytest.mark.usefixtures("files_left_open")
+
 X = np.arange(4000.0).reshape(500, 8)
 
 SAVED = """
