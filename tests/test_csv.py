@@ -779,6 +779,23 @@ def test_numbers_are_kept_while_there_is_room_those_of_the_first_columns_longest
         assert before.n._max()() == 899
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_whole_numbers_that_are_kept_are_those_of_the_text(tmp_path, bits):
+    ends = [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1]
+    near = [end + past for end in ends for past in (-1, 0, 1) if -(2**63) <= end + past < 2**63]
+    numbers = np.concatenate([np.tile(near, 50), np.arange(300)])
+    for values in (numbers, -numbers[numbers != -(2**63)]):
+        rows = [f"{value},{value if n % 3 else ''}" for n, value in enumerate(values.tolist())]
+        with SMALL, SMALL_GROUPS:
+            d = dv.open(written(tmp_path, "\n".join(["n,m", *rows])))
+            with PARSING:
+                assert d.n().dtype == d.m().dtype == np.int64
+                assert d.n().tolist() == values.tolist()
+                assert d.n[100:400:7]().tolist() == values[100:400:7].tolist()
+                there = np.arange(len(values)) % 3 > 0
+                assert d.m[d.m_mask]().tolist() == values[there].tolist()
+
+
 def test_a_row_of_a_file_needs_no_plan(tmp_path):
     d = dv.open(written(tmp_path, table(1000)))
     assert d[0]().tolist() == (0, 0.0, "t0")

@@ -22,7 +22,6 @@ from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field
 from dataview.formats.texts.csv_kept import KeptColumns
 from dataview.formats.texts.csv_lines import (
-    Cut,
     Groups,
     cut,
     endless_row,
@@ -431,10 +430,11 @@ def _scanned(
     def look(raw: bytes, place: int) -> Seen:
         return parser.seen(raw, place, list(seen), asked, kept.width)
 
-    def take(end: int, found: Seen) -> None:
+    def take(end: int, found: Seen) -> int:
         for number, own in enumerate(found.bits):
             seen[number] |= own
         kept.add(end, found.columns)
+        return found.rows
 
     return csv_index.Found(_groups(file, layout.dialect, layout.begin, look, take), seen)
 
@@ -443,13 +443,13 @@ def _groups(
     file: TextFile,
     dialect: Dialect,
     start: int,
-    look: Callable[[bytes, int], Any] = lambda raw, place: None,
-    take: Callable[[int, Any], None] = lambda end, found: None,
+    look: Callable[[bytes, int], Any],
+    take: Callable[[int, Any], int] = lambda end, rows: rows,
 ) -> Groups:
     """Return the rows of a file in groups.
 
     `look` gets each text and its place, in some thread; and `take` gets, text after text, where it
-    ends and what `look` has returned.
+    ends and what `look` has returned, and returns how many rows it has.
     """
     rows, ends = [0], [start]
     with (
@@ -457,10 +457,9 @@ def _groups(
         contextlib.closing(_chunks(file, dialect, start)) as texts,
         contextlib.closing(looked_at(texts, look)) as parts,
     ):
-        for end, count, found in parts:
-            rows.append(rows[-1] + count)
+        for end, found in parts:
+            rows.append(rows[-1] + take(end, found))
             ends.append(end)
-            take(end, found)
             task.reach(end, file.size)
     return Groups(np.array(ends, np.intp), np.array(rows, np.intp))
 
@@ -468,7 +467,7 @@ def _groups(
 def _reopened(parser: Parser, asked: Asked, start: int, count: int, seen: list[int]) -> CsvTable:
     """Return the table of a pickle, which has no index."""
     key = _key(parser, start)
-    groups = _LATEST.get(key) or _groups(parser.file, parser.dialect, start)
+    groups = _LATEST.get(key) or _groups(parser.file, parser.dialect, start, parser.row_count)
     if groups.rows[-1] != count:
         raise pickled_before(parser.file.path)
     _remember(key, groups)
@@ -494,22 +493,22 @@ def _remember(key: Any, groups: Groups) -> None:
 
 def _chunks(
     file: TextFile, dialect: Dialect, place: int
-) -> Generator[tuple[bytes, int, Cut], None, None]:
-    """Yield texts of whole rows, their places, and how many rows they have."""
+) -> Generator[tuple[bytes, int], None, None]:
+    """Yield texts of whole rows, and their places."""
     size, chunk = file.size, min(SAMPLE, CHUNK)  # which columns are texts is soon known
     with file.opened() as opened:
         while place < size:
             raw = file.read_from(opened, place, _behind_line(file, opened, place + chunk))
             with naming_unclosed(file, place, raw, dialect):
-                own = cut(raw, dialect, place + len(raw) >= size)
-            if not own.end:
+                end = cut(raw, dialect, place + len(raw) >= size)
+            if not end:
                 if chunk >= LONGEST_ROW:
                     raise endless_row(file, place, raw, dialect)
                 chunk = min(4 * chunk, LONGEST_ROW)
                 continue
             chunk = CHUNK
-            yield raw[: own.end], place, own
-            place += own.end
+            yield raw[:end], place
+            place += end
 
 
 def _behind_line(file: TextFile, opened: Any, place: int) -> int:

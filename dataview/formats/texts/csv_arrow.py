@@ -52,16 +52,16 @@ def seen_in(
     known: Sequence[int],
     dates: bool,
     kept: int,
-) -> tuple[list[int], dict[int, Column]]:
-    """Return what is seen in each column of a text, and the numbers that were found meanwhile.
+) -> tuple[int, list[int], dict[int, Column]]:
+    """Return how many rows a text has, what is seen in each column, and the numbers that it has.
 
     `known` is what was seen before; numbers are of the first `kept` columns.
     """
     settled = cells.TEXT | cells.MISSING
     asked = [number for number, seen in enumerate(known) if seen & settled != settled]
     if not asked:  # whether each row has all of its cells is still to be seen
-        _read(arrow, raw, width, dialect, [0], {0: arrow.string()})
-        return list(known), {}
+        table = _read(arrow, raw, width, dialect, [0], {0: arrow.string()})
+        return table.num_rows, list(known), {}
     texts = {number: arrow.string() for number in asked if known[number] & cells.TEXT}
     table = _read(arrow, raw, width, dialect, asked, texts)
     found = list(known)
@@ -88,7 +88,7 @@ def seen_in(
         table = _read(arrow, raw, width, dialect, unclear, dict.fromkeys(unclear, arrow.string()))
         for number in unclear:
             found[number] |= cells.seen_in(_cells(table[str(number)], dialect), dialect, dates)
-    return found, parsed
+    return table.num_rows, found, parsed
 
 
 def columns(
@@ -149,13 +149,21 @@ def _read(
             column_names=names, block_size=block, use_threads=len(raw) > block
         )
         try:
-            return arrow.csv.read_csv(
-                arrow.BufferReader(raw), read, parse, convert, arrow.system_memory_pool()
-            )  # Arrow's own pool keeps tens of megabytes that nobody uses
+            return arrow.csv.read_csv(arrow.BufferReader(raw), read, parse, convert, _pool(arrow))
         except arrow.ArrowInvalid as error:
             if block > len(raw):
                 raise NotTaken(str(error)) from None
     raise NotTaken("no block has all of it")
+
+
+@functools.cache
+def _pool(arrow: Any) -> Any:
+    """Return what gives memory to pyarrow, which is used again text after text.
+
+    The system takes memory away between two texts; Arrow's own pool keeps tens of megabytes.
+    """
+    has_better = "jemalloc" in arrow.supported_memory_backends()
+    return arrow.jemalloc_memory_pool() if has_better else arrow.system_memory_pool()
 
 
 # --- what pyarrow has found ----------------------------------------------------------------------

@@ -43,7 +43,7 @@ class KeptColumns:
             if not self.width:
                 return
             self._ends.append(end)
-            self._texts.append({n: own for n, own in columns.items() if n < self.width})
+            self._texts.append({n: _narrow(own) for n, own in columns.items() if n < self.width})
             self.bytes += sum(own.nbytes for own in self._texts[-1].values())
             _make_room(self)
 
@@ -66,7 +66,7 @@ class KeptColumns:
             if all(map(partial(_fits, field), parts, counts)):
                 whole = behind(cast("list[Column]", parts))
                 begin = int(rows[low])
-                found[number] = _some(whole, slice(first - begin, stop - begin))
+                found[number] = _some(whole, slice(first - begin, stop - begin), field)
         return found
 
     def forget(self) -> None:
@@ -106,14 +106,36 @@ def _make_room(latest: KeptColumns) -> None:
         latest.lessen()
 
 
+def _narrow(column: Column) -> Column:
+    """Return whole numbers with as few bytes as hold them all: less new memory, more room."""
+    values = cast(np.ndarray, column.values)
+    if values.dtype != np.int64 or not len(values):
+        return column
+    least, most = int(values.min()), int(values.max())
+    for dtype, low, high in _NARROW:
+        if low <= least and most <= high:
+            return column._replace(values=values.astype(dtype))
+    return column
+
+
+_NARROW = tuple(
+    (one, np.iinfo(one).min, np.iinfo(one).max) for one in (np.int8, np.int16, np.int32)
+)
+"""The dtypes of whole numbers of few bytes, and the least and the most that each holds."""
+
+
 def _fits(field: Field, column: Column | None, count: int) -> bool:
     """Whether a column has so many rows, and as they would be read as a field."""
     if column is None or field.has_quoted:
         return False
     values = cast(np.ndarray, column.values)
-    return values.dtype == field.kind.dtype and len(values) == count
+    own, dtype = values.dtype, field.kind.dtype
+    are_narrow = own.kind == dtype.kind == "i" and own.itemsize < dtype.itemsize
+    return (are_narrow or own == dtype) and len(values) == count
 
 
-def _some(column: Column, rows: slice) -> Column:
+def _some(column: Column, rows: slice, field: Field) -> Column:
+    """Return some rows of a column, with the dtype of a field."""
     present = None if column.present is None else column.present[rows]
-    return Column(cast(np.ndarray, column.values)[rows], present)
+    values = cast(np.ndarray, column.values)[rows]
+    return Column(values.astype(field.kind.dtype, copy=False), present)

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +18,6 @@ GROUP_BYTES = 1 << 10
 
 PIECE = 1 << 18
 """So much text is looked through at a time: what that takes stays in the processor's cache."""
-
-
-class Cut(NamedTuple):
-    """Where the last whole row of a text ends, and how many rows there are until then."""
-
-    end: int
-    rows: int
 
 
 class Groups:
@@ -79,16 +71,21 @@ class Unclosed(ValueError):
     """A quote that has no end in the text; `args` has where its row begins."""
 
 
-def cut(raw: bytes, dialect: Dialect, is_last: bool) -> Cut:
-    """Return how far a text goes that begins with a row; of the last one all is rows."""
+def cut(raw: bytes, dialect: Dialect, is_last: bool) -> int:
+    """Return where the last whole row of a text ends that begins with one; the last text is one."""
+    if _has_plain_ends(raw, dialect):
+        return len(raw) if is_last else raw.rfind(b"\n") + 1
+    _, ends = records(raw, dialect, is_last)
+    return int(ends[-1]) if len(ends) else 0
+
+
+def row_count(raw: bytes, dialect: Dialect) -> int:
+    """Return how many rows there are in a text that begins and ends with one."""
     count = _plain_lines(raw, dialect)
     if count is not None:
-        end = len(raw) if is_last else raw.rfind(b"\n") + 1
-        return Cut(end, count + (is_last and not raw.endswith(b"\n")))
-    starts, ends = records(raw, dialect, is_last)
-    if not len(ends):
-        return Cut(0, 0)
-    return Cut(int(ends[-1]), int(np.count_nonzero(_are_rows(raw, starts, ends, dialect))))
+        return count + (not raw.endswith(b"\n"))
+    starts, ends = records(raw, dialect, True)
+    return int(np.count_nonzero(_are_rows(raw, starts, ends, dialect)))
 
 
 def row_ends(raw: bytes, dialect: Dialect) -> np.ndarray:
@@ -102,12 +99,18 @@ def row_ends(raw: bytes, dialect: Dialect) -> np.ndarray:
     return ends if raw.endswith(b"\n") else np.append(ends, len(raw))
 
 
+def _has_plain_ends(raw: bytes, dialect: Dialect) -> bool:
+    """Whether each line of a text ends with the byte 10, and no row has several lines."""
+    if dialect.quote is not None and dialect.quote.encode() in raw:
+        return False
+    return b"\r" not in raw or raw.count(b"\r") == raw.count(b"\r\n")
+
+
 def _plain_lines(raw: bytes, dialect: Dialect) -> int | None:
     """Return how many lines end in a text if each of them is a row, None if there may be others."""
-    marks = [mark.encode() for mark in (dialect.quote, dialect.comment) if mark is not None]
-    if any(mark in raw for mark in marks) or raw.startswith((b"\n", b"\r")):
+    if not _has_plain_ends(raw, dialect) or raw.startswith((b"\n", b"\r")) or b"\n\r" in raw:
         return None
-    if b"\r" in raw and (raw.count(b"\r") != raw.count(b"\r\n") or b"\n\r" in raw):
+    if dialect.comment is not None and dialect.comment.encode() in raw:
         return None
     array, count = np.frombuffer(raw, np.uint8), 0
     for start in range(0, len(raw), PIECE):

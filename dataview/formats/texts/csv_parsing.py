@@ -15,7 +15,7 @@ from dataview.formats.tables.columns import Column, Kind
 from dataview.formats.texts import cells, csv_arrow
 from dataview.formats.texts import dialect as dialects
 from dataview.formats.texts.cells import Field, Wrong
-from dataview.formats.texts.csv_lines import Cut, row_starts, without_comments
+from dataview.formats.texts.csv_lines import row_count, row_starts, without_comments
 from dataview.formats.texts.dialect import Dialect
 from dataview.formats.texts.text_bytes import TextFile, line_at
 
@@ -37,6 +37,10 @@ class Parser:
     ) -> None:
         self.file, self.dialect, self.names, self.lengthens = file, dialect, names, lengthens
 
+    def row_count(self, raw: bytes, place: int) -> int:
+        """Return how many rows a text has that begins at a place of the file."""
+        return row_count(raw, self.dialect)
+
     def seen(
         self, raw: bytes, place: int, known: Sequence[int], asked: Asked, width: int = 0
     ) -> Seen:
@@ -51,8 +55,7 @@ class Parser:
                 return self._seen_by_arrow(arrow, text, known, asked, width)
             except csv_arrow.NotTaken:
                 pass  # it is looked at in Python, which finds what is wrong or takes it
-        columns = self._cells(raw, place)
-        found = []
+        columns, found = self._cells(raw, place), []
         for number, name in enumerate(self.names):
             own = columns[number] if columns else ()
             field = asked.given.get(number)
@@ -61,7 +64,7 @@ class Parser:
                 continue
             self._column(own, name, field, raw, place)
             found.append(known[number] | cells.missing_among(own, self.dialect)[0])
-        return Seen(found, {})
+        return Seen(len(columns[0]) if columns else 0, found, {})
 
     def _seen_by_arrow(
         self, arrow: Any, text: bytes, known: Sequence[int], asked: Asked, width: int
@@ -72,7 +75,7 @@ class Parser:
             cells.TEXT | (cells.MISSING if n in checked else k) if n in asked.given else k
             for n, k in enumerate(known)
         ]
-        found, parsed = csv_arrow.seen_in(
+        rows, found, parsed = csv_arrow.seen_in(
             arrow, text, names, self.dialect, settled, asked.dates, width
         )
         if checked:  # any cell is a text, and of others each may be wrong
@@ -80,7 +83,7 @@ class Parser:
             for number, column in read.items():
                 found[number] = known[number] | (0 if column.present is None else cells.MISSING)
             parsed |= {number: column for number, column in read.items() if number < width}
-        return Seen(found, parsed)
+        return Seen(rows, found, parsed)
 
     def columns(self, raw: bytes, place: int, fields: Mapping[int, Field]) -> dict[int, Column]:
         """Return columns of a text by their numbers."""
@@ -134,8 +137,9 @@ class Parser:
 
 
 class Seen(NamedTuple):
-    """What is seen in each column of a text, and the columns that were parsed, by their numbers."""
+    """How many rows a text has, what is seen in each column, and those parsed, by their numbers."""
 
+    rows: int
     bits: list[int]
     columns: dict[int, Column]
 
@@ -199,16 +203,16 @@ def decoded(file: TextFile, place: int, raw: bytes) -> str:
 
 
 def looked_at(
-    texts: Iterator[tuple[bytes, int, Cut]], look: Callable[[bytes, int], Any]
-) -> Generator[tuple[int, int, Any], None, None]:
-    """Yield where each text ends, how many rows it has, and what `look` returns of it.
+    texts: Iterator[tuple[bytes, int]], look: Callable[[bytes, int], Any]
+) -> Generator[tuple[int, Any], None, None]:
+    """Yield where each text ends, and what `look` returns of it.
 
     A thread reads the texts itself that it looks at, one thread after the other: it takes a tenth
     longer if a third thread reads for two, which are often as many as there are cores.  What is
     seen in the first text spares the others much, so that it is taken before they are begun.
     """
 
-    def step(before: Event, is_read: Event) -> tuple[int, int, Any] | None:
+    def step(before: Event, is_read: Event) -> tuple[int, Any] | None:
         before.wait()
         try:
             one = next(texts, None)
@@ -216,12 +220,12 @@ def looked_at(
             is_read.set()
         if one is None:
             return None
-        raw, place, own = one
-        return place + own.end, own.rows, look(raw, place)
+        raw, place = one
+        return place + len(raw), look(raw, place)
 
     turn = Event()
     turn.set()
-    waiting: deque[Future[tuple[int, int, Any] | None]] = deque()
+    waiting: deque[Future[tuple[int, Any] | None]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
 
         def submit() -> None:
