@@ -1760,6 +1760,23 @@ def test_codes_of_all_parts_stand_for_the_labels_of_all(tmp_path):
     assert d.c._labels()().tolist() == ["u", "v", "z", "w"]
 
 
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather])
+@pytest.mark.parametrize("lacking", [{}, {"c": pa.nulls(2)}], ids=["no column", "no value"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_codes_that_a_part_lacks_are_no_label(write, lacking, order, tmp_path):
+    codes = pa.array(["u", "v"]).dictionary_encode()
+    tables = [pa.table({"n": [1, 2], **lacking}), pa.table({"n": [3, 4], "c": codes})][::order]
+    suffix = ".parquet" if write is pq.write_table else ".feather"
+    for number, table in enumerate(tables):
+        write(table, tmp_path / f"p-{number}{suffix}")
+    expected = [text for table in tables for text in ("uv" if table["n"][0].as_py() > 1 else "--")]
+    for how in ({}, {"manifest": True}, {}):
+        d = dv.open(tmp_path, layout="parts", schema="union", **how)
+        assert d.c().tolist() == ["uv".find(text) for text in expected]
+        assert d.c_mask().tolist() == [text != "-" for text in expected]
+        assert (d.c == "u")().tolist() == [text == "u" for text in expected]
+
+
 def test_a_manifest_has_no_labels_that_are_no_text(tmp_path):
     for number in range(2):
         days = pa.array([datetime.date(2000, 1, 1 + number)]).dictionary_encode()

@@ -15,6 +15,10 @@ from dataview.plan.gaps import LABELS, PRESENT, holds_codes, least_present, mask
 from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
+from dataview.tables import MISSING
+
+CODES = "codes"
+"""The nature of codes in a file that does not say what they are codes of."""
 
 ROWS: Name = ("rows",)
 """The name of the only column of a part that is one array."""
@@ -68,6 +72,8 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     of_elements = mask is not None and len(mask.shape or ()) > 1
     nature = getattr(node.source, "nature", "") if isinstance(node, Stored) else ""
     kind = Kind(node.dtype, node.shape[1:], depth, has_missing, nature, lacks_elements=of_elements)
+    if holds_codes(leaf.node):  # where there is none, 0 would be the first label
+        kind = kind._replace(nature=nature or CODES, nothing=MISSING)
     return kind.meant(leaf.node.meta)
 
 

@@ -22,7 +22,7 @@ from dataview.formats.tables import Kind, Name
 from dataview.sources import Place, from_here, is_url, key_of, new_file, open_regular
 
 NAME = ".dataview-parts.json"
-VERSION = 3
+VERSION = 4
 
 LONGEST = 1 << 28
 """A manifest of more bytes is taken for a broken one."""
