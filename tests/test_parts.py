@@ -613,6 +613,52 @@ def test_a_list_without_values_in_a_part_of_a_stream_is_a_list(tmp_path):
     assert [row for batch in d._loader(2) for row in pa.table(batch)["w"].to_pylist()] == rows
 
 
+RECORDS = {
+    "records": ([None, None], [{"x": 1, "y": "text"}, None]),
+    "records in records": ([{"x": None}, None], [{"x": {"y": 2, "z": 0.5}}, {"x": None}]),
+    "lists in records": ([None], [{"x": [1, 2]}, {"x": None}]),
+    "two levels": ([None], [{"x": None}], [{"x": {"y": 1}}]),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl"])
+@pytest.mark.parametrize("called", RECORDS)
+def test_a_column_without_values_may_be_one_of_records(called, suffix, order, tmp_path):
+    columns = RECORDS[called][::order]
+    for number, column in enumerate(columns):
+        rows = [{"n": n, "r": value} for n, value in enumerate(column)]
+        write_rows(tmp_path / f"p{number}{suffix}", rows)
+    expected = [value for column in columns for value in column]
+    ways = [{"layout": "parts", "manifest": True}, {"layout": "parts"}]
+    if suffix != ".jsonl":
+        ways.append({"layout": "parts", "manifest": False})
+    for schema in ({}, {"schema": "union"}):
+        glob = dv.open(f"{tmp_path}/*{suffix}", **schema)
+        for d in (glob, *(dv.open(tmp_path, **schema, **way) for way in ways)):
+            assert d._fields()[:2] == ("n", "r")
+            assert pa.table(d)["r"].to_pylist() == expected
+            assert d[::-1].n().tolist() == [n for c in columns[::-1] for n in range(len(c))[::-1]]
+
+
+def write_rows(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return
+    write = pq.write_table if path.suffix == ".parquet" else feather.write_feather
+    write(pa.Table.from_pylist(rows), path)
+
+
+def test_a_stream_whose_first_part_has_no_record_says_so(tmp_path):
+    for number, record in enumerate([None, {"x": 1}]):
+        write_rows(tmp_path / f"p{number}.jsonl", [{"r": record}])
+    with pytest.raises(ValueError, match=r"'r' of .*p0\.jsonl has no value.*p1\.jsonl; manifest"):
+        list(dv.open(tmp_path, layout="parts"))
+    write_rows(tmp_path / "p2.jsonl", [{"r": None}])
+    with pytest.raises(ValueError, match=r"'r\.x' of .*p2\.jsonl has missing values.*p1\.jsonl"):
+        list(dv.open([tmp_path / f"p{n}.jsonl" for n in (1, 2)], layout="parts"))
+
+
 def test_a_stream_whose_first_part_has_no_value_says_so(tmp_path):
     for number, text in enumerate(EMPTY[".csv"][0][:2]):
         (tmp_path / f"p{number}.csv").write_text(text)

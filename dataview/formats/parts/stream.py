@@ -12,9 +12,10 @@ from dataview.formats.parts.counting import Counted, Fact, How, Labels, opened_p
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
-from dataview.formats.tables import NOTHING, Name
+from dataview.formats.tables import NOTHING, Kind, Name, is_void
 from dataview.index import parse
 from dataview.plan.build import select
+from dataview.plan.gaps import tells_present
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.samples import ClosableSamples, Row, Stream, rows_in
@@ -123,21 +124,27 @@ class PartSamples(ClosableSamples):
             Counted(two, (0, rows), schemas, (0, 1), two.files, self.labels), self.how
         )
         for name, kind in table.kinds.items():
-            model = self.fact[1].get(name)
-            if model is not None and model.nature == NOTHING != kind.nature and not model.depth:
-                raise ValueError(
-                    f"field {'.'.join(name)!r} of {shown(self.listing.path_of(self.model))} has no "
-                    "value, so that the stream has no dtype for those of "
-                    f"{shown(self.listing.path(number))}; manifest=True looks at all parts first"
-                )
-            if name in kinds and kind.has_missing and not self.fact[1][name].has_missing:
-                raise ValueError(
-                    f"field {'.'.join(name)!r} of {shown(self.listing.path(number))} has missing "
-                    f"values, and that of {shown(self.listing.path_of(self.model))} has none, so "
-                    "that the stream has no mask of it; "
-                    "manifest=True counts all parts first, and knows of all gaps"
-                )
+            self._check_told(name, kind, shown(self.listing.path(number)))
         return table
+
+    def _check_told(self, name: Name, kind: Kind, part: str) -> None:
+        """Raise if the part that all are like does not tell what a column of another part is."""
+        known, model = self.fact[1], shown(self.listing.path_of(self.model))
+        own = known.get(name)
+        voids = (name[:end] for end in range(1, len(name) + 1))
+        void = next((one for one in voids if one in known and is_void(known[one])), None)
+        if void is not None and (own is None or kind.nature != NOTHING):
+            raise ValueError(
+                f"field {'.'.join(void)!r} of {model} has no value, so that the stream has no "
+                f"dtype for those of {part}; manifest=True looks at all parts first"
+            )
+        if own is None or (kind.has_missing and not own.has_missing):
+            called = ".".join(name[:-1] if tells_present(name) else name)
+            raise ValueError(
+                f"field {called!r} of {part} has missing values, and that of {model} has none, so "
+                "that the stream has no mask of it; "
+                "manifest=True counts all parts first, and knows of all gaps"
+            )
 
 
 def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:

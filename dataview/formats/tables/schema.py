@@ -66,10 +66,10 @@ def missing_in(dtype: np.dtype[Any]) -> Any:
 
 def unified(parts: Sequence[Part], schema: str) -> dict[Name, Kind]:
     """Return what each column is in all tables, or raise if they differ and may not."""
-    names = list(dict.fromkeys(name for _, kinds in parts for name in kinds))
+    names = _names_in(parts)
     found = {name: _unified(name, parts, schema) for name in names}
     for record in dict.fromkeys(name[:end] for name in names for end in range(1, len(name))):
-        if not all(any(own[: len(record)] == record for own in kinds) for _, kinds in parts):
+        if not all(_has_record(kinds, record) for _, kinds in parts):
             found.setdefault((*record, PRESENT), Kind(np.dtype(bool)))
     for name in names:
         above = next((name[:n] for n in range(1, len(name)) if name[:n] in found), None)
@@ -79,6 +79,25 @@ def unified(parts: Sequence[Part], schema: str) -> dict[Name, Kind]:
                 f"{_first(parts, above)}; open the files one by one"
             )
     return found
+
+
+def _names_in(parts: Sequence[Part]) -> list[Name]:
+    """Return the names of all columns; one without a value stands for the members that it has.
+
+    Those it has in other tables, in which its values are records.
+    """
+    names = dict.fromkeys(name for _, kinds in parts for name in kinds)
+    records = {name[:end] for name in names for end in range(1, len(name))} & names.keys()
+    voids = {
+        name for name in records if all(is_void(kinds[name]) for _, kinds in parts if name in kinds)
+    }
+    if not voids:
+        return [*names]
+    own = {
+        void: [name for name in names if name[: len(void)] == void and name not in voids]
+        for void in voids
+    }
+    return [*dict.fromkeys(one for name in names for one in own.get(name, [name]))]
 
 
 def _first(parts: Sequence[Part], name: Name) -> str:
@@ -96,7 +115,7 @@ def _unified(name: Name, parts: Sequence[Part], schema: str) -> Kind:
             found = _both(name, found, first, kind, table, schema)
         elif tells_present(name):
             continue  # all records are there, or none are
-        elif schema == "union":
+        elif schema == "union" or _has_void(kinds, name):
             found = found._replace(has_missing=True)
         else:
             raise _lacking((first, columns), (table, kinds))
@@ -219,8 +238,9 @@ class Tables(Table):
             if own[0] >= own[1]:  # a table without rows
                 continue
             table, kinds = self.parts[number]
-            whole = [name for name in names if name not in kinds and _has_record(kinds, name)]
-            there = [name for name in names if name in kinds and not _is_empty(kinds[name])]
+            lacking = [name for name in names if name not in kinds and tells_present(name)]
+            whole = [name for name in lacking if _has_record(kinds, name[:-1])]
+            there = [name for name in names if name in kinds and not is_void(kinds[name])]
             read = table.read(there, *own) if there else {}
             count = int(table.starts[own[1]] - table.starts[own[0]])
             found.append(
@@ -260,11 +280,17 @@ class Tables(Table):
 
 
 def _has_record(kinds: Mapping[Name, Kind], name: Name) -> bool:
-    """Whether a name tells which records of a table are there, which has the records."""
-    return tells_present(name) and any(own[: len(name) - 1] == name[:-1] for own in kinds)
+    """Whether a table has records of a name, and so members of these."""
+    return any(own[: len(name)] == name != own for own in kinds)
 
 
-def _is_empty(kind: Kind) -> bool:
+def _has_void(kinds: Mapping[Name, Kind], name: Name) -> bool:
+    """Whether no row of a table has the record that a column is a member of."""
+    above = (name[:end] for end in range(1, len(name)))
+    return any(one in kinds and is_void(kinds[one]) for one in above)
+
+
+def is_void(kind: Kind) -> bool:
     """Whether no row of a column has a value, so that it is missing in any column."""
     return kind.nature == NOTHING and not kind.depth
 
