@@ -644,9 +644,57 @@ def test_a_column_without_values_may_be_one_of_records(called, suffix, order, tm
 def write_rows(path, rows):
     if path.suffix == ".jsonl":
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        return
-    write = pq.write_table if path.suffix == ".parquet" else feather.write_feather
-    write(pa.Table.from_pylist(rows), path)
+    else:
+        write_table(path, pa.Table.from_pylist(rows))
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl", ".csv"])
+def test_a_value_stands_for_what_parts_lack(suffix, is_named, tmp_path):
+    parts = [{"a": [1, 2], "b": [3, None]}, {"a": [4]}, {"a": [5], "b": [None]}]
+    if suffix in (".parquet", ".feather"):
+        parts.append({"a": [6], "c": pa.array(["u"]).dictionary_encode()})
+    fill = dict.fromkeys("bc"[: len(parts) - 2], -1) if is_named else -1
+    for number, columns in enumerate(parts):
+        write_table(tmp_path / f"p{number}{suffix}", pa.table(columns))
+    expected = [-1 if value is None else value for value in (3, None, None, None, None)]
+    for how in ({}, {"manifest": True}, {}) if suffix[1] in "pf" else ({"manifest": True}, {}):
+        d = dv.open(tmp_path, layout="parts", schema="union", fill=fill, **how)
+        assert d.b().tolist() == expected[: len(d)]
+        assert {"b_mask", "c_mask"}.isdisjoint(d._fields())
+        if len(parts) > 3:
+            assert d.c().tolist() == [-1] * 4 + [0]
+            assert d.c._labels()().tolist() == ["u"]
+    masked = dv.open(tmp_path, layout="parts", schema="union")  # the manifest is of no value
+    assert masked.b_mask().tolist() == [value != -1 for value in expected[: len(d)]]
+
+
+def write_table(path, table):
+    if path.suffix == ".csv":
+        write_cells(path, table.to_pylist())
+    elif path.suffix == ".jsonl":
+        write_rows(path, table.to_pylist())
+    else:
+        (pq.write_table if path.suffix == ".parquet" else feather.write_feather)(table, path)
+
+
+def write_cells(path, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_value_stands_for_gaps_of_a_stream_that_its_first_part_has_not(tmp_path):
+    cells = [[1, 2], [None, 3], [4]]
+    for number, column in enumerate(cells):
+        write_cells(tmp_path / f"p{number}.csv", [{"n": n, "x": x} for n, x in enumerate(column)])
+    for fill in (-1, {"x": -1}):
+        d = dv.open(tmp_path, layout="parts", fill=fill)
+        assert d._fields() == ("n", "x")
+        assert [batch.x().tolist() for batch in d._loader(2)] == [[1, 2], [-1, 3], [4]]
+    with pytest.raises(ValueError, match=r"'x' of .*p1\.csv has missing values"):
+        list(dv.open(tmp_path, layout="parts", fill={"n": -1}))
 
 
 def test_a_stream_whose_first_part_has_no_record_says_so(tmp_path):

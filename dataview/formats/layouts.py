@@ -102,6 +102,7 @@ def _parts(
     if wrong := [key for key in rest if key not in known]:
         told = ["mode", "format", "layout", "partition", "max_rows", *known]
         raise unknown_option(wrong[0], told, f"open of {path!r}")
+    wanted |= {"fill": rest.pop("fill")} if "fill" in rest else {}  # of what parts lack, too
     open_part = functools.partial(opened, mode="r", format=name, **rest, **way)
     if text is not None or whole is None:
         return _saved(str(place), str(text), reach, open_part, partition, wanted)

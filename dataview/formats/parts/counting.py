@@ -42,6 +42,7 @@ class How(NamedTuple):
     `paths` is a folder, or paths of files; `reach` says how those elsewhere are reached.
     `reads_all` says that opening a part reads all of it, `may_have_gaps` that values may be missing
     in it.  `schema` is what the user says of columns that differ, None if nothing: see `joined_by`.
+    `fill` stands for missing values.
     """
 
     paths: str | tuple[str, ...]
@@ -58,6 +59,7 @@ class How(NamedTuple):
     max_parts: int | None
     partition: tuple[int, int] | None
     opening: Opening
+    fill: Any
 
     @property
     def noted(self) -> str:

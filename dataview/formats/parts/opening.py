@@ -44,11 +44,13 @@ def open_parts(
     manifest: bool | None = None,
     schema: str | None = None,
     max_parts: int | None = None,
+    fill: Any = None,
 ) -> Node:
     """Return the rows of listed parts: by their numbers if these are counted, else as a stream.
 
     `open_part` opens a part, which has `options`; `reads_all` says that this reads all of it,
     `may_have_gaps` that values may be missing in it, and `reach` how parts elsewhere are reached.
+    `fill` stands for missing values, also of columns that a part lacks.
     """
     if schema is not None:
         check_schema(schema)
@@ -59,7 +61,7 @@ def open_parts(
         raise ValueError("a manifest is one of all parts; leave manifest=True or max_parts= out")
     kept = parts_bytes(parts_in_memory)
     opening = Opening(shown(place if isinstance(place, str) else place[0]))
-    asked = (reach, kept, schema, manifest, max_parts, partition, opening)
+    asked = (reach, kept, schema, manifest, max_parts, partition, opening, fill)
     how = How(place, suffixes, format, open_part, options, reads_all, may_have_gaps, *asked)
     return _opened(how, whole)
 

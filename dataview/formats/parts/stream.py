@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -138,13 +138,20 @@ class PartSamples(ClosableSamples):
                 f"field {'.'.join(void)!r} of {model} has no value, so that the stream has no "
                 f"dtype for those of {part}; manifest=True looks at all parts first"
             )
-        if own is None or (kind.has_missing and not own.has_missing):
+        is_new = own is None or (kind.has_missing and not own.has_missing)
+        if is_new and not self._is_filled(name, kind):
             called = ".".join(name[:-1] if tells_present(name) else name)
             raise ValueError(
                 f"field {called!r} of {part} has missing values, and that of {model} has none, so "
                 "that the stream has no mask of it; "
                 "manifest=True counts all parts first, and knows of all gaps"
             )
+
+    def _is_filled(self, name: Name, kind: Kind) -> bool:
+        """Whether there is no mask of a column, as another value stands for missing ones."""
+        fill = self.how.fill
+        is_named = not isinstance(fill, Mapping) or ".".join(name) in fill
+        return fill is not None and is_named and not kind.depth
 
 
 def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:

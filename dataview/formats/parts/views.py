@@ -33,7 +33,7 @@ def node_of_parts(
         for name, meta in metas.items():
             if DECIMAL in meta and table.kinds[name].nature:  # that of all may have more digits
                 metas[name] = {**meta, DECIMAL: table.kinds[name].nature}
-        return described(table_node(table, table.kinds, None, metas, lost), like.meta)
+        return described(table_node(table, table.kinds, table.how.fill, metas, lost), like.meta)
     node = described(column_node(table, ROWS, table.kinds[ROWS]), like.meta)
     windows = windows_of(like)
     return with_fields(node, Fields({**node.fields.named, **windows})) if windows else node
