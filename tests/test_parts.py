@@ -648,6 +648,58 @@ def write_rows(path, rows):
         write_table(path, pa.Table.from_pylist(rows))
 
 
+CELLS = [
+    "1", "-2", "007", "18446744073709551615", "1" * 25, "2.5", "true", "2020-01-01", "1500-01-01",
+    "2020-01-01 10:00", "2020-01-01 10:00:00.123456789", "text", "", '""',
+]  # fmt: skip
+
+
+@examples(40)
+@given(st.lists(st.lists(st.sampled_from(CELLS), max_size=3), min_size=2, max_size=4))
+def test_cells_of_parts_are_what_they_are_in_files_that_open_together(tmp_path_factory, parts):
+    folder = tmp_path_factory.mktemp("p")
+    for number, own in enumerate([*parts, ["1"]]):
+        text = "".join(f"{cell},{n}\n" for n, cell in enumerate(own))
+        (folder / f"p{number}.csv").write_text(f"c,n\n{text}")
+    how = {"schema": "union", "header": 0}
+    files = dv.open(f"{folder}/*.csv", **how)
+    for manifest in (True, None):  # it is made, and read
+        d = dv.open(folder, layout="parts", manifest=manifest, **how)
+        assert d._fields() == files._fields()
+        for name in d._fields():
+            assert_same(d._field(name)(), files._field(name)())
+            assert_same(d._field(name)[::-2](), files._field(name)[::-2]())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_cells_of_several_natures_are_texts_in_a_union_of_parts(order, tmp_path):
+    columns = [["1", "007"], ["", "true"], ["2020-01-01", "text"]][::order]
+    for number, column in enumerate(columns):
+        write_cells(tmp_path / f"p{number}.csv", [{"n": n, "c": c} for n, c in enumerate(column)])
+    with pytest.raises(ValueError, match=r"column 'c' .*p1\.csv.*; schema='union'"):
+        dv.open(tmp_path, layout="parts", manifest=True)
+    expected = [cell or None for column in columns for cell in column]
+    for manifest in (True, None):
+        d = dv.open(tmp_path, layout="parts", manifest=manifest, schema="union")
+        for view in (d, pickle.loads(pickle.dumps(d))):
+            assert view.c().tolist() == expected
+            assert view.n().tolist() == [0, 1] * 3
+            got = [batch.c().tolist() for batch in view._loader(4, sampler="part-linear")]
+            assert got == [expected[:4], expected[4:]]
+        own = dv.open(tmp_path, layout="parts", partition=(1, 3), schema="union")
+        assert own.c().tolist() == expected[2:4]
+
+
+def test_a_new_part_may_make_texts_of_a_column(tmp_path):
+    for number in range(2):
+        write_cells(tmp_path / f"p{number}.csv", [{"c": number}])
+    d = dv.open(tmp_path, layout="parts", manifest=True, schema="union")
+    before = d[:]
+    write_cells(tmp_path / "p2.csv", [{"c": "text"}])
+    d._refresh()
+    assert d.c().tolist() == ["0", "1", "text"] and before.c().tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".jsonl", ".csv"])
 def test_a_value_stands_for_what_parts_lack(suffix, is_named, tmp_path):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate_all
-from dataview.formats.tables import Column, Kind, Name
+from dataview.formats.tables import Column, ColumnSource, Kind, Name, table_node
+from dataview.formats.texts import agreed, kind_seen
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
 from dataview.plan.gaps import LABELS, PRESENT, holds_codes, least_present, masks_in
@@ -70,11 +71,31 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     mask = least_present(node, 1) if depth else leaf.mask
     has_missing = lacks_lists or leaf.mask is not None or mask is not None
     of_elements = mask is not None and len(mask.shape or ()) > 1
-    nature = getattr(node.source, "nature", "") if isinstance(node, Stored) else ""
+    source = node.source if isinstance(node, Stored) else None
+    nature = getattr(source, "nature", "")
     kind = Kind(node.dtype, node.shape[1:], depth, has_missing, nature, lacks_elements=of_elements)
+    if isinstance(source, ColumnSource):
+        kind = kind._replace(seen=source.table.seen_in(source.name))
     if holds_codes(leaf.node):  # where there is none, 0 would be the first label
         kind = kind._replace(nature=nature or CODES, nothing=MISSING)
     return kind.meant(leaf.node.meta)
+
+
+def agreeing(schemas: Sequence[Mapping[Name, Kind]], schema: str) -> list[dict[Name, Kind]]:
+    """Return what the columns of parts are such that all parts agree, as files of one table do."""
+    seen = [{name: kind.seen for name, kind in own.items() if kind.seen} for own in schemas]
+    found = [{name: kind_seen(bits) for name, bits in own.items()} for own in agreed(seen, schema)]
+    return [{**own, **again} for own, again in zip(schemas, found, strict=True)]
+
+
+def read_as(node: Node, kinds: Mapping[Name, Kind]) -> Node:
+    """Return an opened part of text whose columns are read as all parts agree that they are."""
+    table = next(
+        leaf.node.source.table
+        for _, leaf in leaves_of(node)
+        if isinstance(leaf.node, Stored) and isinstance(leaf.node.source, ColumnSource)
+    )
+    return table_node(table.seen_as({name: kind.seen for name, kind in kinds.items()}), kinds)
 
 
 def unread_of(node: Node, above: Name = ()) -> Iterator[tuple[Name, str]]:

@@ -14,11 +14,13 @@ import numpy as np
 from dataview.formats.handles import close
 from dataview.formats.parts.ahead import Ahead
 from dataview.formats.parts.columns import (
+    agreeing,
     columns_of,
     kind_of,
     labels_of,
     leaves_of,
     no_rows,
+    read_as,
     recoded,
     rows_in,
 )
@@ -36,18 +38,28 @@ class PartFile(Table):
 
     reads_rows = True
 
-    def __init__(self, path: str, rows: int, kinds: Mapping[Name, Kind], how: How) -> None:
+    def __init__(
+        self,
+        path: str,
+        rows: int,
+        kinds: Mapping[Name, Kind],
+        agreed: Mapping[Name, Kind],
+        how: How,
+    ) -> None:
+        """Take what the columns of the part are, and what they are as all parts agree on it."""
         name = file_name(path) if is_url(path) else os.path.basename(path)
         super().__init__(name, np.array([0, rows], np.intp))
-        self.path, self.kinds, self.how = path, kinds, how
+        self.path, self.kinds, self.agreed, self.how = path, kinds, agreed, how
+        self.texts_unite = how.format == "csv"
         self._node: Node | None = None
+        self._read_as: Node | None = None  # the same, as all parts agree on it
         self.labels: Mapping[Name, list[object]] = {}
         """What the codes of all parts stand for."""
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns, or raise if the part is another one than when it was counted."""
         if not self.starts[-1]:
-            return {name: no_rows(self.kinds[name]) for name in names}
+            return {name: no_rows(self.agreed[name]) for name in names}
         node = self._opened()
         leaves = dict(leaves_of(node))
         for name in names:
@@ -57,6 +69,8 @@ class PartFile(Table):
                     f"{shown(self.path)} has changed since its rows were counted; open the folder "
                     "again"
                 )
+        if self.agreed != self.kinds:
+            leaves = dict(leaves_of(self._as_agreed(node)))
         found = dict(zip(names, columns_of([leaves[name] for name in names]), strict=True))
         own = labels_of(node) if self.labels else {}
         for name in names & self.labels.keys():
@@ -74,18 +88,24 @@ class PartFile(Table):
                 self._node = again(lambda _: self.how.open(self.path), shown(self.path))
             return self._node
 
+    def _as_agreed(self, node: Node) -> Node:
+        with self._lock:
+            if self._read_as is None:
+                self._read_as = read_as(node, self.agreed)
+            return self._read_as
+
     def let_go(self) -> None:
         """Close the part as soon as nobody reads it."""
-        self._node = None
+        self._node = self._read_as = None
 
     def begin_anew(self) -> None:
         """Do without what another process has opened."""
-        self._node = None
+        self._node = self._read_as = None
 
     def close(self) -> None:
         """Close the part."""
         with self._lock:
-            node, self._node = self._node, None
+            node, self._node, self._read_as = self._node, None, None
         if node is not None:
             close(node)
 
@@ -98,17 +118,18 @@ class PartsTable(Tables):
 
     def __init__(self, these: Counted, how: How) -> None:
         listing = these.listing
-        kinds = [these.schemas[number] for number in these.which]
-        files = [
-            (PartFile(listing.path(number), rows, kinds[number], how), kinds[number])
-            for number, rows in enumerate(these.rows)
-        ]
+        schema = how.joined_by(are_counted=False)
+        agreed = agreeing(these.schemas, schema)
+
+        def part(path: str, rows: int, which: int) -> tuple[PartFile, Mapping[Name, Kind]]:
+            own = agreed[which]
+            return PartFile(path, rows, these.schemas[which], own, how), own
+
+        told = zip(these.rows, these.which, strict=True)
+        files = [part(listing.path(n), rows, which) for n, (rows, which) in enumerate(told)]
         folder = shown(listing.folder)
-        models = [
-            (PartFile(listing.path_of(model), 0, kinds, how), kinds)
-            for model, kinds in zip(these.models, these.schemas, strict=True)
-        ]
-        _, together = joined(folder, models, how.joined_by(are_counted=False))
+        models = [part(listing.path_of(one), 0, which) for which, one in enumerate(these.models)]
+        _, together = joined(folder, models, schema)
         super().__init__(f"parts in {os.path.basename(folder.rstrip('/'))}", files, together)
         self.these, self.how = these, how
         self.kept_bytes = how.kept_bytes

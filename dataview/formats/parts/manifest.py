@@ -160,12 +160,15 @@ def _kind(
     nothing: Any,
     lacks_elements: Any,
     meaning: Any,
+    seen: Any,
 ) -> Kind:
     found: Any = np.dtypes.StringDType() if dtype == _TEXT else _dtype(dtype)
     _check(all(type(length) is int and length >= 0 for length in shape))
     _check(type(depth) is int and {type(has_missing), type(lacks_elements)} == {bool})
     _check({type(nature), type(meaning)} == {str} and (nothing is None or type(nothing) is int))
-    return Kind(found, tuple(shape), depth, has_missing, nature, nothing, lacks_elements, meaning)
+    _check(type(seen) is int and seen >= 0)
+    told = has_missing, nature, nothing, lacks_elements, meaning, seen
+    return Kind(found, tuple(shape), depth, *told)
 
 
 def _dtype(text: str) -> Any:

@@ -99,7 +99,8 @@ class Kind(NamedTuple):
     `nature` says in words what they are beside their dtype: columns of other natures have nothing
     in common.  `nothing` stands where there is no value, None for what is usual for the dtype.
     `lacks_elements` is true if elements of a row of more axes may be missing, and not only rows.
-    `meaning` is what metadata say of each value: see `meant`.
+    `meaning` is what metadata say of each value: see `meant`.  `seen` says what the cells of a text
+    were, of which all this was made: see `texts/cells`.
     """
 
     dtype: np.dtype[Any]
@@ -110,6 +111,7 @@ class Kind(NamedTuple):
     nothing: Any = None
     lacks_elements: bool = False
     meaning: str = ""
+    seen: int = 0
 
     def meant(self, meta: Mapping[str, Any]) -> Kind:
         """Return the same with what metadata say of each value, beside its nature.
@@ -254,6 +256,14 @@ class Table(ABC):
     def bounds(self, name: Name) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return the least and the greatest value of each group, and whether both are known."""
         return None
+
+    def seen_in(self, name: Name) -> int:
+        """Return what the cells of a column of text were; 0 if it is another one, or was given."""
+        return 0
+
+    def seen_as(self, seen: Mapping[Name, int]) -> Table:
+        """Return the same rows, of which something else was seen; of most tables nothing is."""
+        return self
 
     def named(self, name: Name) -> AbstractContextManager[object]:
         """Return what names the column in errors of values that are only made now."""

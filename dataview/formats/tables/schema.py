@@ -149,8 +149,9 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     both = one._replace(
         has_missing=one.has_missing or other.has_missing,
         lacks_elements=one.lacks_elements or other.lacks_elements,
+        seen=0,
     )
-    other = other._replace(has_missing=both.has_missing, lacks_elements=both.lacks_elements)
+    other = other._replace(has_missing=both.has_missing, lacks_elements=both.lacks_elements, seen=0)
     if both == other:
         return both
     dtype, nature = _common(one.dtype, other.dtype), _common_nature(one.nature, other.nature)

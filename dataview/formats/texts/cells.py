@@ -8,13 +8,13 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dataview.errors import shortened
-from dataview.formats.tables.columns import NOTHING, Column, Kind
+from dataview.formats.tables.columns import NOTHING, Column, Kind, Name
 from dataview.formats.tables.schema import missing_in
 from dataview.formats.texts.dialect import Dialect, Quoted
 
@@ -148,12 +148,12 @@ def _time(cell: str) -> int:
     return TEXT if found == NANO | FAR else found
 
 
-def kind_of(seen: int) -> Kind:
+def kind_seen(seen: int) -> Kind:
     """Return what a column is in whose cells this was seen.
 
-    >>> kind_of(INT | MISSING).dtype, kind_of(INT | MISSING).has_missing
+    >>> kind_seen(INT | MISSING).dtype, kind_seen(INT | MISSING).has_missing
     (dtype('int64'), True)
-    >>> kind_of(INT | BOOL).dtype, kind_of(INT | FLOAT).dtype
+    >>> kind_seen(INT | BOOL).dtype, kind_seen(INT | FLOAT).dtype
     (dtype('O'), dtype('float64'))
     """
     natures = [nature for nature in NATURES if seen & nature]
@@ -163,7 +163,29 @@ def kind_of(seen: int) -> Kind:
     elif not natures and not seen & QUOTED:  # nothing but what is missing
         dtype, nature = np.dtype("f8"), NOTHING
     quoted = seen & QUOTED and dtype != OBJECT
-    return Kind(dtype, has_missing=bool(seen & MISSING or quoted), nature=nature)
+    return Kind(dtype, has_missing=bool(seen & MISSING or quoted), nature=nature, seen=seen)
+
+
+def agreed(several: Sequence[Mapping[Name, int]], schema: str) -> list[dict[Name, int]]:
+    """Return what was seen in columns of several files, as all agree on it as far as they may.
+
+    A column in which one file has nothing is what it is in the others.  In a union it is what its
+    cells are in all files, which may be texts.
+
+    >>> agreed([{("a",): INT}, {("a",): MISSING}, {("a",): TEXT}], "union")[1][("a",)]
+    8201
+    """
+    seen: dict[Name, int] = {}
+    for file in several:
+        for name, own in file.items():
+            seen[name] = seen.get(name, 0) | own & ANY
+    return [
+        {
+            name: own | seen[name] if schema == "union" or not own & ANY else own
+            for name, own in file.items()
+        }
+        for file in several
+    ]
 
 
 def _dtype(seen: int) -> np.dtype[Any]:

@@ -148,24 +148,10 @@ def _table(path: str, claim: Claim | None, options: Options, keeps_index: bool) 
 
 
 def _agreed(tables: Sequence[CsvTable], schema: str) -> list[CsvTable]:
-    """Return the tables of several files with columns of one kind, as far as they may differ.
-
-    A column in which one file has nothing is what it is in the others.  In a union it is what its
-    cells are in all files, which may be texts.
-    """
-    seen: dict[str, int] = {}
-    for table in tables:
-        for name, own in zip(table.parser.names, table.found.seen, strict=True):
-            seen[name] = seen.get(name, 0) | own & cells.ANY
-    return [
-        table.seen_as(
-            [
-                own | seen[name] if schema == "union" or not own & cells.ANY else own
-                for name, own in zip(table.parser.names, table.found.seen, strict=True)
-            ]
-        )
-        for table in tables
-    ]
+    """Return the tables of several files with columns of one kind, as far as they may differ."""
+    seen = [dict(zip(table.kinds(), table.found.seen, strict=True)) for table in tables]
+    found = cells.agreed(seen, schema)
+    return [table.seen_as(own) for table, own in zip(tables, found, strict=True)]
 
 
 class Options(NamedTuple):
@@ -214,9 +200,16 @@ class CsvTable(Table):
         _remember(_key(self.parser, begin), groups)
         return _reopened, (self.parser, self.asked, begin, count, seen), {"fills": self.fills}
 
-    def seen_as(self, seen: list[int]) -> CsvTable:
+    def seen_in(self, name: Name) -> int:
+        """Return what the cells of a column were; 0 if it was given."""
+        number = self.numbers[name[0]]
+        return 0 if number in self.asked.given else self.found.seen[number]
+
+    def seen_as(self, seen: Mapping[Name, int]) -> CsvTable:
         """Return the same rows, of which something else was seen."""
-        return CsvTable(self.parser, self.asked, self.found._replace(seen=seen), self.kept)
+        known = zip(self.parser.names, self.found.seen, strict=True)
+        own = [seen.get((name,), bits) for name, bits in known]
+        return CsvTable(self.parser, self.asked, self.found._replace(seen=own), self.kept)
 
     def kinds(self) -> dict[Name, Kind]:
         """Return what the columns are."""

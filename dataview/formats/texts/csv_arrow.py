@@ -81,7 +81,7 @@ def seen_in(
             unclear.append(number)
             continue
         found[number] |= own
-        kind = cells.kind_of(own)
+        kind = cells.kind_seen(own)
         if number < kept and column.type != arrow.string() and kind.dtype != cells.OBJECT:
             parsed[number] = _column(column, Field(kind), dialect)
     if unclear:

@@ -183,7 +183,7 @@ def fields_of(seen: Sequence[int], asked: Asked) -> list[Field]:
     """Return how the columns are read in which something was seen."""
     found = []
     for number, own in enumerate(seen):
-        field = asked.given.get(number) or Field(cells.kind_of(own))
+        field = asked.given.get(number) or Field(cells.kind_seen(own))
         quoted = bool(own & cells.QUOTED) and field.kind.dtype.kind != "O"
         kind = field.kind._replace(has_missing=quoted or bool(own & cells.MISSING))
         found.append(field._replace(kind=kind, has_quoted=quoted))
