@@ -1923,6 +1923,56 @@ def test_codes_that_a_part_lacks_are_no_label(write, lacking, order, tmp_path):
         assert (d.c == "u")().tolist() == [text == "u" for text in expected]
 
 
+CODED = {
+    "texts": (["u", None, "v"], ["v", "w"]),
+    "numbers": ([7, None, 5], [5, 9]),
+    "lists": ([["u"], None, ["v", "u"]], [["w"], []]),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("schema", ["same", "union"])
+@pytest.mark.parametrize("called", CODED)
+def test_codes_in_one_part_and_values_in_another_are_values(called, schema, order, tmp_path):
+    coded, plain = CODED[called]
+    kinds = {"texts": pa.string(), "numbers": pa.int64(), "lists": pa.string()}
+    codes = pa.dictionary(pa.int32(), kinds[called])
+    codes = pa.list_(codes) if called == "lists" else codes
+    columns = [pa.array(coded, codes), pa.array(plain), pa.array(coded, codes)][::order]
+    for number, column in enumerate(columns):
+        feather.write_feather(pa.table({"c": column}), tmp_path / f"p{number}.feather")
+    expected = [value for column in columns for value in column.to_pylist()]
+    for how in ({}, {"manifest": True}, {}):
+        d = dv.open(tmp_path, layout="parts", schema=schema, **how)
+        for view in (d, pickle.loads(pickle.dumps(d))):
+            assert pa.table(view)["c"].to_pylist() == expected
+            assert not pa.types.is_dictionary(pa.table(view)["c"].type)
+        own = dv.open(tmp_path, layout="parts", schema=schema, partition=(0, 2), **how)
+        ends = columns[0].to_pylist() + columns[2].to_pylist()
+        assert pa.table(own)["c"].to_pylist() == ends
+
+
+def test_a_stream_whose_first_part_has_codes_tells_of_values(tmp_path):
+    columns = [pa.array(["u"]).dictionary_encode(), pa.array(["v"])]
+    system, files = fsspec.filesystem("memory"), {}
+    for number, column in enumerate(columns):
+        path = tmp_path / f"{number}.feather"
+        feather.write_feather(pa.table({"c": column}), path)
+        files[f"/coded/{number}.feather"] = path.read_bytes()
+    system.pipe(files)
+    dv.cache.set_root(tmp_path / "root")
+    try:
+        urls = [f"memory://coded/{number}.feather" for number in range(2)]
+        with pytest.raises(ValueError, match=r"'c' of .*1\.feather has values.*manifest=True"):
+            list(dv.open(urls, layout="parts"))
+        turned = dv.open(urls[::-1], layout="parts")
+        assert [row.c() for row in turned] == ["v", "u"]
+        assert dv.open("memory://coded", layout="parts", manifest=True).c().tolist() == ["u", "v"]
+    finally:
+        dv.cache.set_root(None)
+        system.rm("/coded", recursive=True)
+
+
 def test_a_manifest_has_no_labels_that_are_no_text(tmp_path):
     for number in range(2):
         days = pa.array([datetime.date(2000, 1, 1 + number)]).dictionary_encode()

@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate_all
-from dataview.formats.tables import Column, ColumnSource, Kind, Name, table_node
+from dataview.formats.tables import (
+    Column,
+    ColumnSource,
+    Kind,
+    Name,
+    nothing_of,
+    table_node,
+    tells_missing,
+)
 from dataview.formats.texts import agreed, kind_seen
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
@@ -85,7 +93,43 @@ def agreeing(schemas: Sequence[Mapping[Name, Kind]], schema: str) -> list[dict[N
     """Return what the columns of parts are such that all parts agree, as files of one table do."""
     seen = [{name: kind.seen for name, kind in own.items() if kind.seen} for own in schemas]
     found = [{name: kind_seen(bits) for name, bits in own.items()} for own in agreed(seen, schema)]
-    return [{**own, **again} for own, again in zip(schemas, found, strict=True)]
+    whole = [{**own, **again} for own, again in zip(schemas, found, strict=True)]
+    plain: dict[tuple[Name, str], Kind] = {}  # what is in some parts as it is, and in others coded
+    for own in whole:
+        for name, kind in own.items():
+            if not is_of_codes(kind):
+                plain.setdefault((name, f"codes of {kind.nature or kind.dtype}"), kind)
+    return [
+        {name: _decoded(kind, plain.get((name, kind.nature))) for name, kind in own.items()}
+        for own in whole
+    ]
+
+
+def is_of_codes(kind: Kind) -> bool:
+    """Whether values are codes of labels, of which none is for what is missing."""
+    return bool(kind.nothing == MISSING)
+
+
+DECODED = ("string", "binary", "")
+"""The natures of values that are the labels of their codes as they are; others have metadata."""
+
+
+def _decoded(kind: Kind, plain: Kind | None) -> Kind:
+    """Return what codes are in a part if another part has such values as they are."""
+    if plain is None or plain.nature not in DECODED or not is_of_codes(kind):
+        return kind
+    lacks = kind.lacks_elements and not tells_missing(plain.dtype)
+    told = {"dtype": plain.dtype, "nature": plain.nature, "nothing": plain.nothing}
+    return kind._replace(**told, lacks_elements=lacks)
+
+
+def decoded(column: Column, labels: list[object], kind: Kind) -> Column:
+    """Return what the codes of a part stand for."""
+    if isinstance(column.values, Column):
+        return column._replace(values=decoded(column.values, labels, kind))
+    values = np.full(len(labels) + 1, nothing_of(kind), kind.dtype)
+    values[:-1] = labels
+    return column._replace(values=values[np.asarray(column.values)])
 
 
 def read_as(node: Node, kinds: Mapping[Name, Kind]) -> Node:

@@ -16,6 +16,8 @@ from dataview.formats.parts.ahead import Ahead
 from dataview.formats.parts.columns import (
     agreeing,
     columns_of,
+    decoded,
+    is_of_codes,
     kind_of,
     labels_of,
     leaves_of,
@@ -69,14 +71,19 @@ class PartFile(Table):
                     f"{shown(self.path)} has changed since its rows were counted; open the folder "
                     "again"
                 )
-        if self.agreed != self.kinds:
+        if any(kind.seen != self.kinds[name].seen for name, kind in self.agreed.items()):
             leaves = dict(leaves_of(self._as_agreed(node)))
         found = dict(zip(names, columns_of([leaves[name] for name in names]), strict=True))
-        own = labels_of(node) if self.labels else {}
-        for name in names & self.labels.keys():
-            where = f"field {'.'.join(name)!r} of {shown(self.path)}"
-            found[name] = recoded(found[name], own.get(name, []), self.labels[name], where)
-        return found
+        coded = [name for name in names if is_of_codes(self.kinds[name])]
+        labels = labels_of(node) if coded else {}
+        return found | {name: self._numbered(name, found[name], labels[name]) for name in coded}
+
+    def _numbered(self, name: Name, codes: Column, own: list[object]) -> Column:
+        """Return codes of labels of the part as those of all parts, or as what they stand for."""
+        if not is_of_codes(self.agreed[name]):
+            return decoded(codes, own, self.agreed[name])
+        where = f"field {'.'.join(name)!r} of {shown(self.path)}"
+        return recoded(codes, own, self.labels.get(name, []), where)
 
     def is_opened(self, node: Node) -> None:
         """Take the node of the part, which was opened already."""

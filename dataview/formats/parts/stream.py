@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from dataview.formats.parts.ahead import one_ahead
-from dataview.formats.parts.columns import labels_of
+from dataview.formats.parts.columns import is_of_codes, labels_of
 from dataview.formats.parts.counting import Counted, Fact, How, Labels, opened_part
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
@@ -137,6 +137,11 @@ class PartSamples(ClosableSamples):
             raise ValueError(
                 f"field {'.'.join(void)!r} of {model} has no value, so that the stream has no "
                 f"dtype for those of {part}; manifest=True looks at all parts first"
+            )
+        if own is not None and is_of_codes(own) and not is_of_codes(kind):
+            raise ValueError(
+                f"field {'.'.join(name)!r} of {part} has values as they are, and that of {model} "
+                "codes of its labels; manifest=True looks at all parts first, and has no codes"
             )
         is_new = own is None or (kind.has_missing and not own.has_missing)
         if is_new and not self._is_filled(name, kind):

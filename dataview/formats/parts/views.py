@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dataview.formats.contents import described
-from dataview.formats.parts.columns import ROWS, labels_of, metas_of, windows_of
+from dataview.formats.parts.columns import ROWS, is_of_codes, labels_of, metas_of, windows_of
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.tables import DECIMAL, Name, column_node, table_node
 from dataview.plan.build import with_fields
@@ -23,11 +23,15 @@ def node_of_parts(
 
     `others` are the metadata of columns of which that one does not say what they are.
     """
-    labels = {**labels_of(like), **table.these.labels}
+    known = {**labels_of(like), **table.these.labels}
+    coded = {name for name, kind in table.kinds.items() if is_of_codes(kind)}
+    labels = {name: own for name, own in known.items() if name in coded}
     table.number_alike(labels)
     if [*table.kinds] != [ROWS]:
         lost = like.fields.unread
         metas = {**metas_of(like), **others}
+        for name in metas.keys() & known.keys() - coded:  # other parts have values as they are
+            metas[name] = {key: told for key, told in metas[name].items() if key != LABELS}
         for name, own in labels.items():
             metas[name] = {**metas.get(name, {}), LABELS: own}
         for name, meta in metas.items():

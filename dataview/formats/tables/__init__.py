@@ -34,7 +34,7 @@ from dataview.formats.tables.partitions import (
     open_parquet,
     open_partitions,
 )
-from dataview.formats.tables.schema import Tables, check_schema, is_void, joined
+from dataview.formats.tables.schema import Tables, check_schema, is_void, joined, nothing_of
 from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "node_of_column",
     "node_of_rows",
     "node_of_table",
+    "nothing_of",
     "open_feather",
     "open_parquet",
     "open_parquet_elsewhere",
