@@ -2035,6 +2035,62 @@ def test_codes_of_other_labels_are_not_put_into_codes(name):
     assert plain.tolist() == e.y().tolist()
 
 
+def added(codes, number):
+    codes += number  # assigned back to the name alone
+
+
+IN_PLACE = {
+    "+=": added,
+    "rows": lambda codes, n: added(codes[1:3], n),
+    "one": lambda codes, n: added(codes[1:2], n),
+    "out": lambda codes, n: np.add(codes, n, out=codes),
+    "where": lambda codes, n: np.add(codes, n, out=codes, where=np.arange(len(codes)) < 2),
+    "at": lambda codes, n: np.add.at(codes, [0, 2], n),
+    "at a mask": lambda codes, n: np.add.at(codes, np.arange(len(codes)) == 1, n),
+    "accumulate": lambda codes, n: np.add.accumulate(codes * n, out=codes, dtype="i1"),
+    "cumsum": lambda codes, n: np.cumsum(codes * n, out=codes),
+    "take": lambda codes, n: np.take(np.arange(n, n + 9, dtype="i1"), [1, 0, 2], out=codes[:3]),
+    "unsafe": lambda codes, n: np.add(codes, n, out=codes, casting="unsafe", dtype="i8"),
+}
+"""What changes codes by arithmetic."""
+
+
+@pytest.mark.parametrize("size", [4, 300_000])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_numbers_that_are_computed_into_codes_are_codes(name, size):
+    change = IN_PLACE[name]
+    for number in (0, 1, -1, 3, -2):
+        codes = np.resize(np.array([0, 1, 0, 0], "i1"), size)
+        d, expected = known(codes=codes), codes.copy()
+        change(expected, number)
+        if expected.min() >= -1 and expected.max() < 3:
+            change(d.kind, number)
+        else:
+            with pytest.raises(ValueError, match=r"'kind' has no code -?\d.*_with_meta\(labels="):
+                change(d.kind, number)
+            expected = codes
+        assert_same(d.kind(), expected)
+
+
+def test_codes_in_files_and_in_lists_do_not_become_numbers_without_a_label(tmp_path):
+    known()._save(tmp_path / "d.h5")
+    lists = pa.LargeListArray.from_arrays(
+        [0, 1, 4], pa.DictionaryArray.from_arrays(pa.array([1, 0, 0, 1], "i1"), ["dog", "cat"])
+    )
+    table = dv.View(pa.table({"kind": lists}))._copy()
+    with dv.open(tmp_path / "d.h5", "r+") as d:
+        found = dv.View(["b", "a"])._codes()._copy()
+        for codes, step in [(d.kind, 3), (table.kind, 1), (found, 1)]:
+            before = str(codes())
+            with pytest.raises(ValueError, match="has no code"):
+                added(codes, step)
+            assert str(codes()) == before
+            added(codes, 0)
+            assert str(codes()) == before
+        added(d.kind[1:2], 2)
+        assert told_labels(dv.View(y=d.kind)) == ["cat", "bird", None, "cat"]
+
+
 def test_codes_that_keep_their_labels_are_put_into_codes_as_they_are_written():
     d, e = coded(OURS, [2, 1, 0, -1]), coded(THEIRS, [0, 2, -1, 1])
     np.take(e.y, [3, 2, 1, 0], out=d.y)

@@ -16,6 +16,7 @@ from dataview.plan.node import Node
 from dataview.spaces import is_in_memory
 from dataview.tables import among_codes, as_codes, check_numbered_alike
 from dataview.view.face import BaseView, node_of
+from dataview.view.ragged_rows import LEFT
 
 _FIRST: Mapping[Any, int] = {
     np.append: 0,
@@ -54,10 +55,17 @@ def as_output(function: Any, args: tuple[Any, ...], found: Any, out: Any) -> Any
     """Return a result as what is written into an output; or raise, as if it were written."""
     if not holds_codes(out):
         return found
-    if holds_codes(found):
-        return as_codes(out, found)
-    check_output(function.__name__, out, _codes_in(args[_FIRST.get(function, 0) :]))
-    return found
+    if not holds_codes(found):
+        check_output(function.__name__, out, _codes_in(args[_FIRST.get(function, 0) :]))
+    return written(out, found)
+
+
+def written(out: Node, found: Any) -> Any:
+    """Return what was computed as it is written into data: numbers that are no codes are refused.
+
+    Arithmetic takes codes for plain integers, so its results may be others.
+    """
+    return as_codes(out, found) if holds_codes(out) and found is not LEFT else found
 
 
 def check_output(name: str, out: Any, operands: Iterable[Any]) -> None:

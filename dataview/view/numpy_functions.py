@@ -102,7 +102,7 @@ def _put(out: Any, call: outputs.Call) -> Any:
         read = partial(_taken, function=function)
         function(*_each(read, args), **_each(read, options), out=data)
     if isinstance(out, BaseView):
-        write(node_of(out), data)
+        write(node_of(out), chosen.written(node_of(out), data))
     return out
 
 

@@ -24,7 +24,7 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.operations import OPERATIONS, power_of
 from dataview.samples import with_lengths
 from dataview.view import hints, lengths, numpy_functions
-from dataview.view.chosen import check_output
+from dataview.view.chosen import check_output, written
 from dataview.view.face import (
     BaseView,
     argument,
@@ -75,7 +75,7 @@ class Operators(BaseView):
                 return viewed(product)
             (out,) = options["out"]
             if _holds(out, product):
-                put_in_place(node_of(out), product)
+                put_in_place(node_of(out), written(node_of(out), product))
                 return _marked(out)
         if method == "at" and _changed_at(ufunc, *inputs):
             return None
@@ -232,10 +232,11 @@ def _put_out(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any) -> 
 def _apply(node: Node, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
     operands = tuple(map(argument, with_whole_texts(*inputs)))
     check_output(ufunc.__name__, node, operands)
+    fit = functools.partial(written, node) if holds_codes(node) else None
     if where is True:
-        apply_in_place(node, ufunc, operands)
+        apply_in_place(node, ufunc, operands, fit)
     else:
-        apply_where(node, ufunc, operands, argument(where))
+        apply_where(node, ufunc, operands, argument(where), fit)
 
 
 def _holds(out: Any, product: Node) -> bool:
@@ -267,7 +268,7 @@ def _changed_at(ufunc: np.ufunc, view: Any, key: Any, *values: Any) -> bool:
     rows = keyed(node, chosen)
     data = np.array(evaluate(rows))
     ufunc.at(data, places, *map(evaluated, values))
-    write(rows, with_gaps_of(rows, data))
+    write(rows, written(rows, with_gaps_of(rows, data)))
     return True
 
 
@@ -362,14 +363,15 @@ def _left_to_numpy(
     elif data:
         options["out"] = tuple(data)
     with changing_arrays(data):
-        found = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
+        result = getattr(ufunc, method)(*values, **{k: evaluated(v) for k, v in options.items()})
     for view, array in zip(changed, data, strict=True):
         if isinstance(view, BaseView):
             stays = method == "at" or "where" in options
-            write(node_of(view), with_gaps_of(node_of(view), array) if stays else array)
+            found = with_gaps_of(node_of(view), array) if stays else array
+            write(node_of(view), written(node_of(view), found))
     if method == "at" or not data:
-        return found
-    results = found if type(found) is tuple else (found,)
+        return result
+    results = result if type(result) is tuple else (result,)
     given = [own if out is None else out for own, out in zip(results, changed, strict=True)]
     return given[0] if len(given) == 1 else tuple(given)
 

@@ -20,8 +20,13 @@ from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, changes_of_mask, check_writable
 
+Fit = Callable[[Node], Node]
+"""A function that returns a result as it is written to data that do not hold any number."""
 
-def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
+
+def apply_in_place(
+    node: Node, ufunc: Ufunc, args: Sequence[Argument], fit: Fit | None = None
+) -> None:
     """Write `ufunc(*args)` into a node, with the result that NumPy's `out=` gives."""
     if isinstance(node, Sampled):
         node, args = node.writable(tuple(args))
@@ -29,7 +34,9 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
     check_writable(node)
     expression = _checked_result(node, ufunc, args)
     is_small = size_of(known_shape(node)) < sizes.streamed_elements
-    if expression.has_gaps and expression.dtype == object and not isinstance(ufunc, Masked):
+    if fit is not None:
+        put_in_place(node, fit(expression))
+    elif expression.has_gaps and expression.dtype == object and not isinstance(ufunc, Masked):
         write(node, with_gaps_of(expression, evaluate(computed(ufunc, tuple(args))[0])))
     elif is_small or known_dtype(node).hasobject or expression is node:
         result = np.empty(known_shape(node), known_dtype(node))
@@ -40,10 +47,14 @@ def apply_in_place(node: Node, ufunc: Ufunc, args: Sequence[Argument]) -> None:
 
 
 def apply_where(
-    node: Node, function: Callable[..., Any], args: Sequence[Argument], mask: Argument
+    node: Node,
+    function: Callable[..., Any],
+    args: Sequence[Argument],
+    mask: Argument,
+    fit: Fit | None = None,
 ) -> None:
     """Write `function(*args)` into a node where a mask is true, as NumPy's `out=` with `where=`."""
-    apply_in_place(node, Masked(function), (mask, node, *args))
+    apply_in_place(node, Masked(function), (mask, node, *args), fit)
 
 
 def put_in_place(node: Node, result: Node) -> None:

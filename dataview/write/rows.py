@@ -101,6 +101,8 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
         return False
     result = np.empty(there.shape, there.dtype)
     ufunc(there, other, out=result)
+    if LABELS in node.meta and not _are_codes(result, node.meta[LABELS]):
+        return False
     return _put([(node, memory, _whole_key(key), result)], key)
 
 
