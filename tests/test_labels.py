@@ -3,6 +3,7 @@
 import copy
 import datetime
 import math
+import operator
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -1322,6 +1323,55 @@ def test_lists_of_codes_of_other_labels_are_not_joined_in_silence():
 
     with pytest.raises(ValueError, match=r"number their labels.*_codes\(labels="):
         dv.concat(of(["dog", "cat"]), of(["cat", "dog"]))
+
+
+COMPARED = {
+    "operator": lambda ufunc, one, other: OPERATORS[ufunc](one, other)(),
+    "function": lambda ufunc, one, other: ufunc(one, other)(),
+    "out": lambda ufunc, one, other: ufunc(one, other, out=np.ones(4, bool)),
+    "out of a view": lambda ufunc, one, other: ufunc(one, other, out=dv.View(np.ones(4, bool)))(),
+    "where": lambda ufunc, one, other: ufunc(
+        one, other, out=np.ones(4, bool), where=np.ones(4, bool)
+    ),
+    "dtype": lambda ufunc, one, other: ufunc(one, other, dtype=object).astype(bool),
+}
+OPERATORS = {np.equal: operator.eq, np.not_equal: operator.ne}
+
+
+@pytest.mark.parametrize("ufunc", [np.equal, np.not_equal])
+@pytest.mark.parametrize("name", COMPARED)
+def test_codes_are_compared_alike_on_every_way(name, ufunc):
+    compare, d = COMPARED[name], known(codes=(1, 0, -1, 1))
+    labels = np.array(["cat", "dog", None, "cat"], object)
+    others = np.array(["cat", "cat", "dog", "cat"])
+    years = d.kind._with_meta(labels=[2008, 2009, 2010])
+    for codes, found, beside, told in [
+        (d.kind, labels, others, others),
+        (d.kind, labels, others.astype(object), others),
+        (d.kind, labels, "cat", "cat"),
+        (d.kind, labels, known(("cat", "dog"), (0, 0, 1, 0)).kind, others),
+        (d.kind, d.kind(), np.array([1, 1, 0, 1]), np.array([1, 1, 0, 1])),
+        (years, np.array([2009, 2008, 0, 2009]), 2009, 2009),
+    ]:
+        assert_same(compare(ufunc, codes, beside), ufunc(found, told).astype(bool))
+        assert_same(compare(ufunc, beside, codes), ufunc(told, found).astype(bool))
+    with pytest.raises(TypeError, match=r"np\.isin\(d, values\)"):
+        compare(ufunc, years, np.array([1, 0, -1, 1]))
+    with pytest.raises(ValueError, match="no label 'dgo'"):
+        compare(ufunc, d.kind, "dgo")
+
+
+def test_codes_and_their_labels_are_equal_as_wholes():
+    v = known(codes=(1, 0, 2, 1)).kind
+    labels = np.array(["cat", "dog", "bird", "cat"])
+    for one, other in [(v, labels), (labels, v), (v, labels.tolist()), (v, v()), (v, v)]:
+        assert np.array_equal(one, other)
+    assert not np.array_equal(v, labels[::-1]) and not np.array_equal(v, labels[:3])
+    assert not np.array_equal(v, [0, 0, 2, 1])
+    assert np.equal.outer(v, labels[:2]).tolist() == np.equal.outer(labels, labels[:2]).tolist()
+    for ufunc in (np.less, np.greater_equal):
+        with pytest.raises(TypeError, match="'kind' holds codes of labels, which have no order"):
+            ufunc(v, "cat", out=np.zeros(4, bool))
 
 
 NAMES = ("dog", "cat", "bird", "")

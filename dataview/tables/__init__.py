@@ -10,7 +10,6 @@ from dataview.tables.comparing import (
     codes_of,
     comparable,
     in_dates,
-    in_same_labels,
     in_times,
 )
 from dataview.tables.filters import mask_of, rows_where
@@ -63,7 +62,6 @@ __all__ = [
     "in_dates",
     "in_labels",
     "in_order",
-    "in_same_labels",
     "in_times",
     "joined",
     "knowing_labels",

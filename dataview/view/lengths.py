@@ -31,7 +31,7 @@ from dataview.plan.operations import TEXTS
 from dataview.plan.ragged import Ragged
 from dataview.plan.symbols import symbols_of
 from dataview.samples import NumberedSamples, Stream, collected, is_ragged, length_of
-from dataview.tables import in_same_labels, mask_of
+from dataview.tables import comparable, mask_of
 from dataview.view.face import BaseView, node_of
 
 
@@ -108,7 +108,7 @@ _UNPACK = opmap["UNPACK_SEQUENCE"]
 
 def are_equal(left: Node, right: Node) -> bool:
     """Return whether two views are equal as wholes, the labels of their codes by what they are."""
-    return truth(comparison(*(in_same_labels(left, right) or (left, right)), False))
+    return truth(comparison(*comparable(left, right), False))
 
 
 def truth(node: Node) -> bool:

@@ -180,6 +180,8 @@ class Operators(BaseView):
 
 _NUMBERS = frozenset((int, float, bool, complex))
 
+_EQUALITIES = frozenset((np.equal, np.not_equal))
+
 _ORDERS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal))
 
 
@@ -230,7 +232,7 @@ def _put_out(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any) -> 
 
 
 def _apply(node: Node, ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any) -> None:
-    operands = tuple(map(argument, with_whole_texts(*inputs)))
+    operands = _operands(ufunc, inputs)
     check_output(ufunc.__name__, node, operands)
     fit = functools.partial(written, node) if holds_codes(node) else None
     if where is True:
@@ -302,17 +304,23 @@ def _marked(view: BaseView) -> BaseView:
 
 
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    if ufunc is np.equal or ufunc is np.not_equal:
+    if ufunc in _EQUALITIES:
         return _compared_by(ufunc, *inputs)
+    found = computed(ufunc, _operands(ufunc, inputs))
+    return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+
+
+def _operands(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> tuple[Argument, ...]:
+    """Return the operands of a ufunc: those of comparisons are of one kind, as labels or dates."""
+    if ufunc in _EQUALITIES:
+        return _sides(*inputs)
     if ufunc in _TRUTHS:
         inputs = tuple([exchange.operand_of(None) if one is None else one for one in inputs])
     operands = tuple([argument(value) for value in with_whole_texts(*inputs)])
     if ufunc in _ORDERS:
         tables.check_no_order(ufunc.__name__, *operands)
         operands = tables.in_dates(*operands)
-    operands = tables.in_times(operands)
-    found = computed(ufunc, operands)
-    return viewed(found[0]) if len(found) == 1 else tuple(map(viewed, found))
+    return tables.in_times(operands)
 
 
 _TRUTHS = frozenset((np.logical_and, np.logical_or, np.logical_xor))
@@ -357,6 +365,9 @@ def _left_to_numpy(
             check_writable(node_of(view))
             check_output(ufunc.__name__, node_of(view), map(unwrapped, inputs))
     data = [np.array(evaluated(view)) if isinstance(view, BaseView) else view for view in changed]
+    if method in ("__call__", "outer") and (ufunc in _EQUALITIES or ufunc in _ORDERS):
+        sides = _operands(ufunc, inputs)
+        inputs = tuple([viewed(side) if isinstance(side, Node) else side for side in sides])
     values = [whole(value, ufunc) for value in inputs]
     if method == "at":
         values[0] = data[0]
