@@ -2044,6 +2044,49 @@ def test_where_of_codes_of_the_same_labels_has_their_labels():
         assert_same(found(), np.where(mask, d.y(), numbers))
 
 
+def test_select_and_choose_of_codes_of_the_same_labels_have_their_labels():
+    first, last = np.array([True, False, True, False]), np.array([False, False, True, True])
+    d, other = coded(OURS, [2, 1, 0, -1], "i1"), coded(OURS, [0, 0, 1, 1], "i1")
+    ours, theirs = (np.array(told_labels(one), object) for one in (d, other))
+    for default, label in [("cat", "cat"), (None, None), (-1, None), (0, "dog"), (other.y, theirs)]:
+        found = np.select([first, last], [d.y, "bird"], default)
+        assert_same(found(), np.select([first, last], [d.y(), 2], found_code(default)))
+        expected = np.select([first, last], [ours, np.array("bird", object)], label)
+        assert told_labels(dv.View(y=found)) == expected.tolist()
+    modes = {"raise": [0, 1, 2, 1], "clip": [0, 1, 7, -1], "wrap": [3, 1, -1, 2]}
+    for mode, numbers in modes.items():
+        for places in (numbers, np.array(numbers), dv.View(numbers)):
+            found = np.choose(places, [d.y, other.y, "cat"], mode=mode)
+            expected = np.choose(numbers, [ours, theirs, np.array("cat", object)], mode=mode)
+            assert told_labels(dv.View(y=found)) == expected.tolist()
+            assert found._dtype() == "i1"
+    found = np.choose([0, 1], dv.View(np.array([[0, 1], [1, 0]]))._with_meta(labels=["a", "b"]))
+    assert told_labels(dv.View(y=found)) == ["a", "a"]
+    later = np.select([d.y == "cat"], ["bird"], d.y)
+    d.y[0] = "cat"
+    assert told_labels(dv.View(y=later)) == ["bird", "bird", "dog", None]
+
+
+def found_code(default):
+    return default() if isinstance(default, dv.View) else {"cat": 1, None: -1}.get(default, default)
+
+
+def test_select_and_choose_of_codes_and_other_numbers_are_numpys():
+    mask, d = np.array([True, False, True, False]), coded(OURS, [2, 1, 0, -1], "i1")
+    assert_same(np.select([mask], [d.y]), np.select([mask], [d.y()]))
+    assert_same(np.select([mask], [d.y], 7), np.select([mask], [d.y()], 7))
+    assert_same(np.choose([0, 1, 1, 0], [d.y, 7]), np.choose([0, 1, 1, 0], [d.y(), 7]))
+    for choices in ([d.y, "cat"], [d.y(), 1]):
+        with pytest.raises(ValueError, match="invalid entry in choice array"):
+            np.choose([0, 1, 2, 0], choices)
+        with pytest.raises(ValueError, match="same length"):
+            np.select([mask], choices, -1)
+        with pytest.raises(TypeError, match="invalid entry 0 in condlist"):
+            np.select([mask.astype(int)], choices[:1], -1)
+    with pytest.raises(ValueError, match="has no label 'dgo'"):
+        np.select([mask], [d.y], "dgo")
+
+
 def test_where_of_codes_whose_labels_are_found_later_reads_nothing():
     made = Counting(["a", "c", "b", "a"].__getitem__)
     codes, mask = made.probed(4)._codes(), np.array([True, False, True, False])
@@ -2063,7 +2106,6 @@ OUTPUTS = {
     "positive unsafe": lambda value, out: np.positive(value, out=out, casting="unsafe"),
     "add": lambda value, out: np.add(value, 0, out=out),
     "clip": lambda value, out: np.clip(value, -1, 2, out=out),
-    "choose": lambda value, out: np.choose([0, 0, 0, 0], [value], out=out),
 }
 
 
@@ -2145,6 +2187,15 @@ def test_codes_that_keep_their_labels_are_put_into_codes_as_they_are_written():
     d, e = coded(OURS, [2, 1, 0, -1]), coded(THEIRS, [0, 2, -1, 1])
     np.take(e.y, [3, 2, 1, 0], out=d.y)
     assert told_labels(d) == told_labels(e)[::-1]
+    plain = np.zeros(4, int)
+    np.choose([0, 0, 0, 0], [e.y], out=plain)
+    assert plain.tolist() == e.y().tolist()
+    np.choose([0, 1, 0, 1], [e.y, "dog"], out=d.y)
+    labels = told_labels(e)
+    assert told_labels(d) == [labels[0], "dog", labels[2], "dog"]
+    with pytest.raises(ValueError, match="of the value it lacks 'fox'"):
+        np.choose([0, 0, 1, 1], [coded(["fox", "cat"], [0, 1, 0, 1]).y, "cat"], out=d.y)
+    assert told_labels(d) == [labels[0], "dog", labels[2], "dog"]
 
 
 def test_codes_are_filled_with_labels():

@@ -6,16 +6,17 @@ is written into codes as output.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from dataview.plan.gaps import holds_codes
+from dataview.plan.gaps import computed, holds_codes
 from dataview.plan.node import Node
+from dataview.plan.operations import NumpyFunction
 from dataview.spaces import is_in_memory
-from dataview.tables import among_codes, as_codes, check_numbered_alike
-from dataview.view.face import BaseView, node_of
+from dataview.tables import among_codes, as_codes, check_numbered_alike, knowing_labels
+from dataview.view.face import BaseView, argument, evaluated, node_from, node_of
 from dataview.view.ragged_rows import LEFT
 
 _FIRST: Mapping[Any, int] = {
@@ -38,10 +39,45 @@ _FIRST: Mapping[Any, int] = {
 """NumPy's functions whose results have elements of several arguments; the first one of these."""
 
 
-def sides(*values: Any) -> tuple[list[Any], Any]:
-    """Return what `np.where` chooses among, such that codes are of the same labels; and these."""
+def sides(*values: Any, what: str = "np.where") -> tuple[list[Any], Any]:
+    """Return what a function chooses among, such that codes are of the same labels; and these."""
     given = [node_of(value) if isinstance(value, BaseView) else value for value in values]
-    return among_codes("np.where", given, is_in_memory)
+    return among_codes(what, given, is_in_memory)
+
+
+def select(condlist: Any, choicelist: Any, default: Any = LEFT) -> Any:
+    """Return `np.select` of codes with their labels; all else is left to NumPy.
+
+    So is a call without a default: the zeros that NumPy fills in stand for no label that is meant.
+    """
+    values = [*choicelist, default]
+    if default is LEFT or len(condlist) != len(choicelist) or not any(_codes_in(values)):
+        return LEFT
+    masks = [node_from(mask) for mask in condlist]
+    are_masks = all(mask.dtype == bool for mask in masks)  # NumPy raises for others
+    return _first_of("np.select", masks, values) if are_masks else LEFT
+
+
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    """Return `np.choose` among codes with their labels; all else is left to NumPy."""
+    parts = [*choices]
+    if not any(_codes_in(parts)):
+        return LEFT
+    numbers = np.asarray(evaluated(a))
+    places = np.choose(numbers, [*range(len(parts))], mode=cast(Any, mode))
+    masks = [node_from(places == place) for place in range(len(parts) - 1)]
+    return _first_of("np.choose", masks, parts)
+
+
+def _first_of(what: str, masks: Sequence[Node], values: Sequence[Any]) -> Any:
+    """Return the value of the first mask that is true, else the last; if all are of one labels."""
+    found, labels = sides(*values, what=what)
+    if labels is None:
+        return LEFT
+    *others, node = [argument(value) for value in found]
+    for mask, value in zip(masks[::-1], others[::-1], strict=True):
+        node = computed(NumpyFunction("where"), (mask, value, node))[0]
+    return knowing_labels(node, labels)
 
 
 def check_arguments(function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
