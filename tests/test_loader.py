@@ -925,6 +925,13 @@ def test_an_own_collate_makes_what_it_likes():
         next(dataset(N)._loader(3, collate=fail))
     with pytest.raises(AttributeError, match="samples 0 to 2, which are dicts of data"):
         next(dataset(N)._loader(3, collate=lambda samples: [one.y for one in samples]))
+    for made in (np.stack, np.array, lambda samples: np.array([samples])):
+        with pytest.raises(TypeError, match=r"collate .* made an array of dicts: .* 'x', 'y'"):
+            next(dataset(N)._loader(3, collate=made))
+    own = next(dataset(N)._loader(3, collate=lambda samples: np.array([{}, {}], object)))
+    assert (own() if isinstance(own, dv.View) else own).tolist() == [{}, {}]
+    x = dv.View(np.arange(6).reshape(3, 2))
+    assert next(x._loader(3, collate=np.stack))().tolist() == x().tolist()
     with pytest.raises(TypeError, match="collate= is a function of a list of samples, dicts"):
         dataset(N)._loader(3, collate=3)
 

@@ -166,6 +166,8 @@ MISTAKES = [
     ("r._filter(lambda petal, n: petal > n)", "takes 2 arguments, petal and n, and gets one, the view of a row", "r._filter(lambda row: row.petal() > row.n())[:]()"),
     ("r._map_batches(lambda petal, n: petal + n)", "takes 2 arguments, petal and n, and gets one, the view of a block of rows | rows.petal()", "r._map_batches(lambda rows: rows.petal() + rows.n())[:]()"),
     ("x._loader(2, collate=lambda x, y: x)", "takes 2 arguments, x and y, and gets one, a list of samples", "x._loader(2, collate=lambda samples: np.stack(samples))"),
+    ("next(r._loader(2, collate=np.stack))", "collate stack made an array of dicts | 'petal', 'label', 'n'; without collate=", "next(r._loader(2))"),
+    ("next(r._loader(2, collate=np.array))", "samples: np.stack([one['petal'] for one in samples])", "next(r._loader(2, collate=lambda samples: np.stack([one['petal'] for one in samples])))"),
     ("x._loader(2, transform=lambda x, y: x)", "takes 2 arguments, x and y, and gets one, the view of a sample", "x._loader(2, transform=lambda row: row() * 2)"),
     # --- writing
     ("ro[0] = 3", "memory | read-only | d._copy()", "ro._copy()[0] = 3"),

@@ -31,7 +31,15 @@ from dataview.loader.collate import RAGGED, WHERE_NEEDED, collated, parts_of, sa
 from dataview.loader.dealing import Task
 from dataview.loader.gaps import note_gaps, watched
 from dataview.loader.options import takes_rng
-from dataview.loader.outcome import NO_MARK, Failure, Mark, Outcome, answer_to, failure_of
+from dataview.loader.outcome import (
+    NO_MARK,
+    Failure,
+    Mark,
+    Outcome,
+    answer_to,
+    failure_of,
+    made_by,
+)
 from dataview.loader.reading import (
     OWN,
     has_samples,
@@ -454,15 +462,7 @@ class Assembly:
             changed = changed if self.steps else None
             pad = ragged.with_ragged(self.pad, self.parts, samples[0], changed)
             return collated(samples, pad, None, numbers, self.unwrap)
-        try:
-            batch = self.unwrap(self.collate([*map(sample_of, samples)]))
-        except Exception as error:
-            kind = ", which are dicts of data" if isinstance(samples[0], dict) else ""
-            where = f"collate {name_of(self.collate)}, samples {numbers[0]} to {numbers[-1]}{kind}"
-            raise error_at(error, where) from error
-        if batch is None:
-            raise TypeError(f"collate {name_of(self.collate)} returned None, which is no batch")
-        return batch
+        return made_by(self.collate, samples, numbers, self.unwrap)
 
     def _of_nothing(self, task: Task) -> Any:
         """Return a batch without samples, with the fields that a batch with some would have.

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dataview.errors import error_at
 from dataview.loader.collate import sample_of
 from dataview.loader.dealing import Task
+from dataview.samples import name_of
 
 
 class Mark(Protocol):
@@ -83,3 +85,39 @@ def answer_to(failure: Failure, on_error: Any, unwrap: Callable[[Any], Any]) -> 
             "'replace', 'raise', or a sample"
         ) from failure.error
     return sample_of(unwrap(answer), True)
+
+
+def made_by(
+    collate: Callable[[list[Any]], Any],
+    samples: Sequence[Any],
+    numbers: Sequence[int],
+    unwrap: Callable[[Any], Any],
+) -> Any:
+    """Return the batch that a user's function makes of the samples of these numbers, or raise.
+
+    `unwrap` turns views into nodes.
+    """
+    given = [*map(sample_of, samples)]
+    try:
+        batch = unwrap(collate(given))
+    except Exception as error:
+        kind = ", which are dicts of data" if isinstance(given[0], dict) else ""
+        where = f"collate {name_of(collate)}, samples {numbers[0]} to {numbers[-1]}{kind}"
+        raise error_at(error, where) from error
+    if batch is None:
+        raise TypeError(f"collate {name_of(collate)} returned None, which is no batch")
+    if isinstance(given[0], dict) and isinstance(batch, np.ndarray):
+        _check_no_dicts(batch, given, name_of(collate))
+    return batch
+
+
+def _check_no_dicts(batch: np.ndarray, samples: Sequence[Any], function: str) -> None:
+    """Raise if NumPy made an array of the samples themselves: it knows no arrays in a dict."""
+    if batch.dtype == object and batch.size and any(batch.flat[0] is one for one in samples):
+        names = list(samples[0])
+        raise TypeError(
+            f"collate {function} made an array of dicts: a sample is a dict of the fields "
+            f"{', '.join(map(repr, names))}; without collate= the samples of each field are "
+            f"stacked, and collate=lambda samples: np.stack([one[{names[0]!r}] for one in "
+            "samples]) stacks one field"
+        )
