@@ -4,7 +4,9 @@ import math
 import multiprocessing
 import pickle
 import tracemalloc
+import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import dataview as dv
 from counting import Counting, Rows
 from dataview.compute.statistics import reductions
 from dataview.index.sizes import sizes
+from dataview.plan.statistics import STATISTICS
 from oracle import (
     LAYOUTS,
     NUMBERS,
@@ -1060,3 +1063,28 @@ def test_a_long_line_of_doubles_has_the_moments_of_its_pieces(rng, offset):
     assert d._sum()() == np.inf
     line[:] = 0.1
     assert d._var()() == 0.0
+
+
+@pytest.mark.parametrize("what", STATISTICS.values(), ids=STATISTICS)
+def test_the_table_tells_what_numpy_has_of_nothing(what):
+    if what.is_quantile or not hasattr(np, what.name):
+        return
+    nothing, function = np.empty(0), getattr(np, what.name)
+    if what.needs_some:
+        with pytest.raises(ValueError):
+            function(nothing)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = function(nothing)
+    assert np.isnan(found) if what.of_none is None else found == what.of_none
+    assert what.is_average == (what.of_none is None)
+
+
+@pytest.mark.parametrize("what", STATISTICS.values(), ids=STATISTICS)
+def test_the_table_tells_of_which_objects_a_statistic_is_an_object(what):
+    one = STATISTICS[what.plain]
+    if one.is_quantile or one.family == "truth":
+        return
+    found = getattr(np, one.name)(np.array([Decimal(1), Decimal(3)], object))
+    assert isinstance(found, Decimal) == ("O" in what.objects)

@@ -38,7 +38,6 @@ from dataview.compute.requests import (
 from dataview.compute.reshaping import read_below
 from dataview.compute.scattered import is_expression, is_made_by_rows, operands_of, part_of
 from dataview.compute.statistics import (
-    BEGUN,
     CLOSE,
     KINDS,
     MEDIAN,
@@ -78,7 +77,6 @@ from dataview.compute.ways import (
 )
 
 __all__ = [
-    "BEGUN",
     "CLOSE",
     "KINDS",
     "MEDIAN",

@@ -238,9 +238,6 @@ OF_TYPES = ("timezone", "time_of_day", "decimal")
 OF_VALUES = (*OF_TYPES, "unit", "units", "calendar", "scale_factor", "add_offset")
 """The metadata that say what each value means, wherever it stands."""
 
-EXTREMES = ("min", "max", "nanmin", "nanmax")
-"""The statistics that are values of their data."""
-
 
 def meta_of_values(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what of metadata holds for some of the values, whatever rows they are of.

@@ -14,7 +14,6 @@ import numpy as np
 from dataview.errors import warn
 from dataview.index import Index
 from dataview.plan.fields import (
-    EXTREMES,
     NO_FIELDS,
     NO_META,
     Attached,
@@ -23,6 +22,7 @@ from dataview.plan.fields import (
     meta_of_values,
     read_only_meta,
 )
+from dataview.plan.statistics import STATISTICS
 
 Shape: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
@@ -350,7 +350,7 @@ def told_of_reduced(
         fields = node.fields.windows_only(shift, lambda axis: axis not in axes).computed(dtype)
     is_over_rows = axes == (0,) and len(node.shape or ()) > 1
     found = computed_meta(node.meta, dtype) if is_over_rows else NO_META
-    own = meta_of_values(node.meta) if kind in EXTREMES else NO_META
+    own = meta_of_values(node.meta) if STATISTICS[kind].is_extreme else NO_META
     return fields, read_only_meta({**found, **own}) if own else found
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from dataview.compute import (
-    BEGUN,
     KINDS,
     changing_arrays,
     evaluate,
@@ -36,6 +35,7 @@ from dataview.plan.gaps import computed
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc, sized
+from dataview.plan.statistics import STATISTICS
 from dataview.plan.symbols import deferring
 from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
@@ -392,14 +392,13 @@ def _spread(
 def _reduced(
     kind: str, a: Any, axis: Any, keepdims: bool, options: dict[str, Any], where: Any
 ) -> Node:
-    node = node_from(a)
-    if kind.startswith("nan") and known_dtype(node).hasobject:
+    node, what = node_from(a), STATISTICS[kind]
+    if what.leaves_out_nan and known_dtype(node).hasobject:
         return LEFT  # type: ignore[no-any-return]
     if where is True:
         return statistic(kind, node, axis, keepdims, options)
     mask = node_from(where)
-    kinds = "biufcm" if kind.endswith(("sum", "mean")) else "biufc"
-    if kind.removeprefix("nan") not in _OF_SOME or known_dtype(node).kind not in kinds:
+    if what.is_of_order or known_dtype(node).kind not in what.numbers:
         return LEFT  # type: ignore[no-any-return]
     if mask.dtype != bool:
         return LEFT  # type: ignore[no-any-return]
@@ -412,10 +411,6 @@ def _median(without_missing: bool, a: Any, axis: Any = None, *, keepdims: bool =
         return LEFT  # type: ignore[no-any-return]
     options = {"axis": axis, "keepdims": keepdims, "without_missing": without_missing}
     return asked(partial(median, **options), node)
-
-
-_OF_SOME = ("sum", "prod", "mean", "var", "std", "any", "all")
-"""The statistics of the elements where a mask is true."""
 
 
 def _quantile(
@@ -472,7 +467,9 @@ def _sum_of_true(node: Node, axis: Any, keepdims: bool) -> Node:
 _ELEMENTS: Mapping[Any, Callable[..., Any]] = {
     row.numpy or row.function: _of_elements(row) for row in OPERATIONS if row.operands
 }
-_SPREADS = frozenset(["var", "std", "nanvar", "nanstd"])
+_BY_FAMILY: Mapping[str, Callable[..., Node]] = {
+    "total": _begun, "extreme": _begun, "spread": _spread,
+}  # fmt: skip
 _STATISTICS = {getattr(np, kind): kind for kind in KINDS} | {np.amin: "min", np.amax: "max"}
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     **ROWS,
@@ -509,9 +506,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.where: _where,
     np.vstack: lambda tup: _joined_as_rows([*map(node_from, tup)]),
     **{
-        function: partial(
-            _begun if kind in BEGUN else _spread if kind in _SPREADS else _statistic, kind
-        )
+        function: partial(_BY_FAMILY.get(STATISTICS[kind].family, _statistic), kind)
         for function, kind in _STATISTICS.items()
     },
     **({np.astype: _laid(astype)} if hasattr(np, "astype") else {}),

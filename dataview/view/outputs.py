@@ -19,6 +19,7 @@ from dataview.plan.build import elementwise
 from dataview.plan.kinds import Reduction, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import NumpyFunction
+from dataview.plan.statistics import STATISTICS
 from dataview.view.face import BaseView, node_of
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -85,7 +86,7 @@ def fitted(call: Call, found: Node, out: Node) -> Node | None:
     return found if same_dtype else _in_dtype(call, found, known_dtype(out))
 
 
-_OF_ALL = {getattr(np, kind) for kind in KINDS if not kind.startswith("nan")} | {
+_OF_ALL = {getattr(np, kind) for kind in KINDS if not STATISTICS[kind].leaves_out_nan} | {
     np.amin, np.amax, np.count_nonzero,
 }  # fmt: skip
 """Statistics that have rules of their own for outputs."""
@@ -98,16 +99,14 @@ _OF_ONE_SHAPE = {np.concatenate, np.dot, np.stack, np.take}
 _INTO_OBJECTS = ("any", "all", "mean")
 """NumPy takes objects as outputs of these, and it may crash."""
 
-_IN_PRECISION = ("sum", "prod", "mean", "var", "std")
-"""Statistics that NumPy computes in the precision of the output, if that is higher."""
-
 
 def _in_dtype(call: Call, found: Node, dtype: DType) -> Node:
     """Return a result in another dtype, computed in it where NumPy does that."""
     kind = found.kind if isinstance(found, Reduction) else ""
     if not (dtype.hasobject and kind in _INTO_OBJECTS):
         _try(call, dtype)
-    if isinstance(found, Reduction) and kind in _IN_PRECISION:
+    if isinstance(found, Reduction) and STATISTICS[kind].adds:
+        # NumPy computes what may round in the precision of the output, if that is higher.
         own = known_dtype(found.node)
         if own.kind in "biufc" and dtype.kind in "biufc":
             data = _converted(found.node, np.result_type(own, dtype))

@@ -7,7 +7,6 @@ from dataview.compute.statistics.evaluation import take, take_below, take_each
 from dataview.compute.statistics.function_rows import RaggedInFile, RowsInFile
 from dataview.compute.statistics.kept_rows import RowsForLater, needed_later
 from dataview.compute.statistics.masks import (
-    BEGUN,
     median,
     reduction,
     reduction_from,
@@ -21,8 +20,8 @@ from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype, quanti
 from dataview.compute.statistics.reductions import CLOSE, NEARLY, Kind, result_dtype
 
 __all__ = [
-    "BEGUN", "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile",
-    "RowsForLater", "RowsInFile", "median", "needed_later", "passes_before", "pending",
+    "CLOSE", "KINDS", "MEDIAN", "NEARLY", "OF_SOME", "Kind", "RaggedInFile", "RowsForLater",
+    "RowsInFile", "median", "needed_later", "passes_before", "pending",
     "quantile_dtype", "quantiles_by_group", "reduction", "reduction_from", "reduction_where",
     "result_dtype", "some_rows", "take", "take_below", "take_each", "with_nothing",
 ]  # fmt: skip

@@ -22,7 +22,6 @@ from dataview.compute.statistics.missing import KINDS
 from dataview.compute.statistics.nodes import kind_for, of_array
 from dataview.compute.statistics.passes import passes, pending
 from dataview.compute.statistics.quantiles import quantiles_of
-from dataview.compute.statistics.reductions import PLACES
 from dataview.compute.statistics.values import Wanted, values_of
 from dataview.compute.ways import (
     memory_of,
@@ -40,6 +39,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.ragged import Ragged, places_of
+from dataview.plan.statistics import STATISTICS
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource
 
@@ -139,7 +139,7 @@ def _take_group(alike: list[Reduction], known: dict[Node, Node], evaluate: Evalu
 
 def _is_of_any_order(node: Reduction) -> bool:
     """Whether a statistic of numbers is the same in whatever order these come."""
-    return node.kind not in PLACES and not known_dtype(node.node).hasobject
+    return not STATISTICS[node.kind].is_place and not known_dtype(node.node).hasobject
 
 
 def _check_failed(*groups: list[Reduction]) -> None:
@@ -269,7 +269,8 @@ def _warn_of_few(node: Reduction) -> None:
     whole = node.node.shape
     if whole is None or known_dtype(node.node).names:  # of a stream; of pairs they are counted
         return
-    if node.kind not in ("mean", "var", "std"):  # others warn of what they find missing
+    what = STATISTICS[node.kind]
+    if not what.is_average or what.leaves_out_nan:  # others warn of what they find missing
         return
     count = math.prod([whole[axis] for axis in node.axes])
     if node.kind == "mean" and not count:

@@ -13,7 +13,7 @@ import numpy as np
 from dataview.compute.statistics.evaluation import lock, row_axis, take_below
 from dataview.compute.statistics.nodes import kind_for, median_of_all, of_all, of_pairs
 from dataview.compute.statistics.quantiles import rows_at
-from dataview.compute.statistics.reductions import AVERAGES, result_dtype
+from dataview.compute.statistics.reductions import result_dtype
 from dataview.index import Index, gather
 from dataview.plan.build import elementwise, stored
 from dataview.plan.concat import concat
@@ -31,22 +31,12 @@ from dataview.plan.operations import (
     sqrt,
 )
 from dataview.plan.ragged import Ragged, places_of
+from dataview.plan.statistics import STATISTICS, Statistic
 from dataview.plan.symbols import deferring
 from dataview.sources import ArraySource
 
 KEPT_BYTES = 1 << 26
 """Single rows of a statistic are kept if the whole statistic is no larger than this."""
-
-EXTREMES = {
-    "min": np.minimum, "nanmin": np.minimum, "max": np.maximum, "nanmax": np.maximum,
-}  # fmt: skip
-"""The statistics that have no value of no elements, and how an initial value is included."""
-
-BEGUN = frozenset(["sum", "nansum", "prod", "nanprod", *EXTREMES])
-"""The statistics that can begin with an initial value."""
-
-NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
-"""What an element that is left out is taken for, among texts an empty one for 0."""
 
 
 # --- of what is there ----------------------------------------------------------------------------
@@ -56,7 +46,8 @@ NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic, without what a mask says is missing, or NaN beside it."""
     is_of_objects = node.dtype is not None and node.dtype.kind in "OT"
-    leaves_out = kind.startswith("nan") and is_of_objects and not isinstance(node, Ragged)
+    what = STATISTICS[kind]
+    leaves_out = what.leaves_out_nan and is_of_objects and not isinstance(node, Ragged)
     present = known_in(node) if leaves_out else _known_in(_line(node))
     if present is None:
         return of_all(kind, node, axis, keepdims, options)
@@ -64,18 +55,26 @@ def reduction(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[st
         found = reduction(kind, node.flat(), None, False, options)
         lead = np.shape(options.get("q", 0))
         return reshaped(found, (*lead, *[1] * len(node.extents))) if keepdims else found
-    if kind == "quantile":
+    if what.is_quantile:
         options = {**options, "without_missing": True}
         return of_all(kind, _with_nan_in(node, present), axis, keepdims, options)
-    kind, dtype = kind.removeprefix("nan"), known_dtype(node)
-    if kind in _PAIRED:
+    kind, dtype = what.plain, known_dtype(node)
+    if what.is_of_order:
         if dtype.kind in TEXTS:
             return _extreme_of_texts(kind, node, present, axis, keepdims)
         (pairs,) = elementwise(NumpyFunction("paired"), (_line(node), present))
         return of_pairs(kind, _over(node, pairs), axis, keepdims, options)
-    if dtype.kind not in _KINDS.get(kind, "biufcmMO" + TEXTS):  # there is none
+    if what.adds and not _is_of(what, dtype):  # there is none
         return of_all(kind, node, axis, keepdims, options)
     return _of_present(kind, node, present, axis, keepdims, options)
+
+
+def _is_of(what: Statistic, dtype: DType) -> bool:
+    """Whether there is a statistic of those values of a dtype that count.
+
+    NumPy refuses others, and so do we, whether or not something is missing.
+    """
+    return dtype.kind in (what.numbers if what.is_of_order else what.numbers + what.objects)
 
 
 def _known_in(values: Node) -> Node | None:
@@ -102,14 +101,14 @@ def _of_present(
 ) -> Node:
     """Return a statistic of the values where a mask of them is true."""
     line = _line(node)
-    if known_dtype(node).kind == "O" and kind in AVERAGES:
-        if kind.startswith("nan"):
+    what = STATISTICS[kind]
+    if known_dtype(node).kind == "O" and what.is_average:
+        if what.leaves_out_nan:
             present = _if_there(present, line)
         present = broadcast(present, known_shape(line))  # where it is true is counted
         if isinstance(node, Ragged):  # steps on rows lay their values out so
             node, present = node.relaid(), node.over(present).relaid().leaf()
-        plain = kind.removeprefix("nan")
-        return _average_of_objects(plain, node, present, axis, keepdims, **options)
+        return _average_of_objects(what.plain, node, present, axis, keepdims, **options)
     data, paired = _without_others(kind, line, present)
     statistic = of_all if paired is None else of_pairs
     return statistic(paired or kind, _over(node, data), axis, keepdims, options)
@@ -120,17 +119,17 @@ def _extreme_of_texts(kind: str, node: Node, present: Node, axis: Any, keepdims:
 
     NumPy has no pairs of a text of any length and its mask.
     """
-    dtype = known_dtype(node)
+    dtype, is_extreme = known_dtype(node), STATISTICS[kind].is_extreme
     as_objects, back = (
         NumpyFunction("astype", (("dtype", np.dtype(own)), ("casting", "unsafe")))
         for own in (object, dtype)
     )
-    if kind in EXTREMES and dtype.kind != "T":
+    if is_extreme and dtype.kind != "T":
         return of_all(kind, node, axis, keepdims, {})  # which NumPy refuses
     (objects,) = elementwise(as_objects, (_line(node),))
     (pairs,) = elementwise(NumpyFunction("paired"), (objects, present))
     found = of_pairs(kind, _over(node, pairs), axis, keepdims, {})
-    return elementwise(back, (found,))[0] if kind in EXTREMES else found
+    return elementwise(back, (found,))[0] if is_extreme else found
 
 
 def _average_of_objects(
@@ -152,20 +151,6 @@ def _average_of_objects(
     if kind == "std":
         (found,) = elementwise(Masked(sqrt), (has_some, found, found))
     return found  # type: ignore[no-any-return]
-
-
-_PAIRED = frozenset(("min", "max", "argmin", "argmax"))
-
-_NUMBERS = "biufc"
-
-_KINDS = {
-    "mean": f"{_NUMBERS}mO", "var": f"{_NUMBERS}O", "std": f"{_NUMBERS}O",
-    "sum": f"{_NUMBERS}mOT", "prod": f"{_NUMBERS}O",
-}  # fmt: skip
-"""The kinds of dtypes of which there is a statistic that adds or multiplies.
-
-NumPy refuses the others, and so do we, whether or not something is missing.
-"""
 
 
 def median(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
@@ -244,17 +229,16 @@ def _without_others(kind: str, node: Node, where: Node) -> tuple[Node, str | Non
     Where no number counts for nothing, as in a mean, each is paired with its mask; the statistic of
     such pairs is returned, too.
     """
-    dtype, plain = known_dtype(node), kind.removeprefix("nan")
-    if plain in NEUTRAL:
-        number = NEUTRAL[plain]
-        value = "" if dtype.kind in TEXTS and not number else number
+    dtype, what = known_dtype(node), STATISTICS[kind]
+    if what.of_none is not None:
+        value = "" if dtype.kind in TEXTS and not what.of_none else what.of_none
         neutral = stored(ArraySource(np.array(value, dtype)), False)
         (chosen,) = elementwise(NumpyFunction("where"), (where, node, neutral))
         return chosen, None
-    if dtype.kind not in _KINDS.get(plain, _NUMBERS):
+    if not _is_of(what, dtype):
         raise TypeError(f"where= of {kind} is for numbers; got {dtype}")
     kind = kind_for(kind, dtype)
-    if kind != plain:
+    if kind != what.plain:
         where = _if_there(where, node)
     (pairs,) = elementwise(NumpyFunction("paired"), (node, where))
     return pairs, kind
@@ -289,7 +273,8 @@ def _begun(
         check_array(node, kind)
     dtype = result_dtype(kind, known_dtype(node))
     value = np.array(initial, dtype)  # NumPy casts it so
-    if kind not in EXTREMES:
+    what = STATISTICS[kind]
+    if not what.is_extreme:
         options = {"initial": value[()]}
         if where is None:
             return of_all(kind, node, axis, keepdims, options)
@@ -297,8 +282,12 @@ def _begun(
     start = stored(ArraySource(value), False)
     extreme: Any = _ragged_extreme if isinstance(node, Ragged) else _extreme_of
     found = extreme(kind, node, axis, keepdims, start, where)
-    (begun,) = elementwise(EXTREMES[kind], (found, start))
+    (begun,) = elementwise(_BETTER[what.plain], (found, start))
     return begun  # type: ignore[no-any-return]
+
+
+_BETTER = {"min": np.minimum, "max": np.maximum}
+"""The better of two extremes, by the name of theirs."""
 
 
 @deferring
@@ -308,13 +297,14 @@ def _extreme_of(
     """Return the extreme of the elements, of which those that are left out count as `start`."""
     if where is not None:
         _check_fits(where, node)
-    if kind.startswith("nan") and may_be_missing(known_dtype(node)):
+    what = STATISTICS[kind]
+    if what.leaves_out_nan and may_be_missing(known_dtype(node)):
         (mask,) = elementwise(NumpyFunction("is_present"), (node,))
         (where,) = (mask,) if where is None else elementwise(np.logical_and, (where, mask))
     if where is not None:
         (node,) = elementwise(NumpyFunction("where"), (where, node, start))
     if size_of(known_shape(node)):
-        return of_all(kind.removeprefix("nan"), node, axis, keepdims, {})
+        return of_all(what.plain, node, axis, keepdims, {})
     nothing = np.empty(known_shape(node), bool)
     return broadcast(start, np.any(nothing, axis, keepdims=keepdims).shape)
 

@@ -409,15 +409,15 @@ def _place(state: State, options: dict[str, Any]) -> Any:
 
 KINDS = {
     **PLAIN,
-    "nansum": Kind(_sum_part, PLAIN["sum"].combine, PLAIN["sum"].finish, True),
-    "nanprod": Kind(_prod_part, PLAIN["prod"].combine, PLAIN["prod"].finish, True),
-    "nanmean": Kind(_mean_part, _add_means, _mean, False),
-    "nanvar": Kind(_moments_part, _merge_moments, _variance, False),
-    "nanstd": Kind(_moments_part, _merge_moments, _deviation, False),
-    "nanmin": Kind(_reduced_by(np.fmin), _combined_by(np.fmin), _extreme, False),
-    "nanmax": Kind(_reduced_by(np.fmax), _combined_by(np.fmax), _extreme, False),
-    "nanargmin": Kind(_arg_part(np.argmin, np.inf), _arg_of(True), _place, False),
-    "nanargmax": Kind(_arg_part(np.argmax, -np.inf), _arg_of(False), _place, False),
+    "nansum": Kind(_sum_part, PLAIN["sum"].combine, PLAIN["sum"].finish),
+    "nanprod": Kind(_prod_part, PLAIN["prod"].combine, PLAIN["prod"].finish),
+    "nanmean": Kind(_mean_part, _add_means, _mean),
+    "nanvar": Kind(_moments_part, _merge_moments, _variance),
+    "nanstd": Kind(_moments_part, _merge_moments, _deviation),
+    "nanmin": Kind(_reduced_by(np.fmin), _combined_by(np.fmin), _extreme),
+    "nanmax": Kind(_reduced_by(np.fmax), _combined_by(np.fmax), _extreme),
+    "nanargmin": Kind(_arg_part(np.argmin, np.inf), _arg_of(True), _place),
+    "nanargmax": Kind(_arg_part(np.argmax, -np.inf), _arg_of(False), _place),
 }
 """Every statistic that streams, by NumPy's name for it."""
 
@@ -482,13 +482,13 @@ _GREATEST = _some_part(np.maximum, np.minimum), _combined_some(np.maximum)
 
 OF_SOME = {
     **KINDS,
-    "min": Kind(*_LEAST, _extreme_of_some, False),
-    "max": Kind(*_GREATEST, _extreme_of_some, False),
-    "argmin": Kind(*_LEAST, _place_of_some, False),
-    "argmax": Kind(*_GREATEST, _place_of_some, False),
-    "mean": Kind(_mean_part, _add_means, _mean_of_some, False),
-    "var": Kind(_moments_part, _merge_moments, _variance_of_some, False),
-    "std": Kind(_moments_part, _merge_moments, _deviation_of_some, False),
+    "min": Kind(*_LEAST, _extreme_of_some),
+    "max": Kind(*_GREATEST, _extreme_of_some),
+    "argmin": Kind(*_LEAST, _place_of_some),
+    "argmax": Kind(*_GREATEST, _place_of_some),
+    "mean": Kind(_mean_part, _add_means, _mean_of_some),
+    "var": Kind(_moments_part, _merge_moments, _variance_of_some),
+    "std": Kind(_moments_part, _merge_moments, _deviation_of_some),
 }
 """The same of pairs of a value and its mask."""
 

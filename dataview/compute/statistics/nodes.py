@@ -6,15 +6,8 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from dataview.compute.statistics.missing import KINDS
 from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype
-from dataview.compute.statistics.reductions import (
-    AVERAGES,
-    PLACES,
-    axes_over,
-    of_one_axis,
-    result_dtype,
-)
+from dataview.compute.statistics.reductions import axes_over, of_one_axis, result_dtype
 from dataview.compute.ways import aliases
 from dataview.errors import RaggedError, StreamError
 from dataview.index import is_identity
@@ -35,6 +28,7 @@ from dataview.plan.node import DType, Node, Shape, told_of_reduced
 from dataview.plan.operations import NumpyFunction, may_be_missing
 from dataview.plan.places import place_of
 from dataview.plan.ragged import WAYS_OUT, Ragged
+from dataview.plan.statistics import STATISTICS
 from dataview.plan.symbols import deferring
 
 
@@ -42,17 +36,11 @@ from dataview.plan.symbols import deferring
 def of_all(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str, Any]) -> Node:
     """Return the node of a statistic of all elements; what NumPy refuses is refused here."""
     check_array(node, kind)
-    if kind in ROUNDED and _is_narrow(node):
+    if STATISTICS[kind].adds and _is_narrow(node):
         return _in_single_precision(kind, node, axis, keepdims, options)
     if isinstance(node, Ragged):
         return of_ragged(kind, node, axis, keepdims, options)
     return of_array(kind_for(kind, known_dtype(node)), node, axis, keepdims, options)
-
-
-ROUNDED = frozenset(
-    f"{nan}{kind}" for nan in ("", "nan") for kind in ("sum", "prod", "mean", "std", "var")
-)
-"""The statistics that add or multiply, in which each step may round."""
 
 
 def _is_narrow(node: Node) -> bool:
@@ -81,12 +69,13 @@ def of_array(kind: str, node: Node, axis: Any, keepdims: bool, options: dict[str
     axes = tuple(range(len(shape))) if axis is None else axes_over(axis, len(shape), kind)
     if isinstance(node, Sampled) and node.pass_key:
         _check_one_pass(kind, axes)
-    if kind == "quantile":
+    what = STATISTICS[kind]
+    if what.is_quantile:
         dtype = _quantile_dtype_of(node, shape, axes, options)
         return _in_order(kind, node, axes, keepdims, options, dtype)
-    if kind in PLACES and isinstance(axis, tuple):
+    if what.is_place and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
-    if not KINDS[kind].of_empty and kind not in AVERAGES:
+    if what.needs_some:
         for number in axes:
             if not shape[number]:
                 raise ValueError(f"{kind} of no elements has no value: axis {number} has length 0")
@@ -163,7 +152,7 @@ def _lengths(node: Node) -> Shape:
 
 def _check_one_pass(kind: str, axes: tuple[int, ...]) -> None:
     """Raise if a statistic of a stream is not one number or sample, found in one pass."""
-    if kind == "quantile":
+    if STATISTICS[kind].is_quantile:
         raise StreamError(
             "quantiles need several passes over the data, and a stream is read in one; save it, "
             "or take the quantiles of view[:n]._freeze()"
@@ -180,12 +169,13 @@ def kind_for(kind: str, dtype: np.dtype[Any]) -> str:
     Where nothing can be missing, what leaves out the missing is the plain statistic.  Of times
     NumPy leaves out NaT in extremes alone.
     """
-    if not kind.startswith("nan"):
+    what = STATISTICS[kind]
+    if not what.leaves_out_nan:
         return kind
     if dtype.hasobject:
         raise TypeError(f"{kind} of objects is left to NumPy: np.{kind}(view) reads all of them")
-    of_times = dtype.kind in "mM" and kind not in ("nanmin", "nanmax")
-    return kind[3:] if not may_be_missing(dtype) or of_times else kind
+    may_leave_out = may_be_missing(dtype) and (what.is_extreme or dtype.kind not in "mM")
+    return kind if may_leave_out else what.plain
 
 
 def median_of_all(node: Node, axis: Any, keepdims: bool, without_missing: bool = False) -> Node:
@@ -233,13 +223,14 @@ def of_ragged(kind: str, node: Ragged, axis: Any, keepdims: bool, options: dict[
             f"{kind} of ragged rows is taken of each row (axis=1), or of everything (axis=None); "
             f"got axis={axis!r}. {WAYS_OUT}"
         )
-    if kind in PLACES and len(axes) > 1:
+    what = STATISTICS[kind]
+    if what.is_place and len(axes) > 1:
         raise of_one_axis(kind, axis)
-    if kind == "quantile":
+    if what.is_quantile:
         dtype = _quantile_dtype_of(node, (1,) * ndim, tuple(sorted(axes)), options)
     else:
         dtype = _dtype_of(kind, node)
-    if kind == "quantile" or not (KINDS[kind].of_empty or kind in AVERAGES):
+    if what.needs_some:
         empty = np.flatnonzero(np.diff(node.merged().chosen()[1].offsets) == 0)
         if empty.size:
             raise ValueError(
@@ -300,7 +291,7 @@ def _better_order(kind: str, node: Node, axes: tuple[int, ...]) -> list[int] | N
     if is_in_chunks:
         order.sort(key=lambda axis: axis != slow)
     taken = [axis for axis in order if axis in axes]
-    if order == sorted(order) or (kind in PLACES and taken != sorted(taken)):
+    if order == sorted(order) or (STATISTICS[kind].is_place and taken != sorted(taken)):
         return None
     turned = place_of(transposed(node, order))
     if turned is not None and slow == 0 != turned.source.slow_axis(turned.where)[0]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataview.plan.operations import ROOTS
+from dataview.plan.statistics import STATISTICS
 from dataview.sources import borrow, give_back
 
 State = tuple[Any, ...]
@@ -28,7 +29,6 @@ class Kind(NamedTuple):
     part: Callable[[np.ndarray, Axes, int], State]
     combine: Callable[[State, State], State]
     finish: Callable[[State, dict[str, Any]], Any]
-    of_empty: bool
 
 
 def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -39,13 +39,8 @@ def result_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """
     if dtype.names:  # pairs of a value and its mask
         dtype = dtype["value"]
-    kinds = ("sum", "min", "max") if dtype.kind == "T" else _OF_OBJECTS
-    if dtype.hasobject and kind in kinds:
-        return dtype
-    return _asked_dtype(kind, dtype)
-
-
-_OF_OBJECTS = ("sum", "prod", "mean", "var", "std", "min", "max")
+    is_object = dtype.kind in STATISTICS[kind].objects
+    return dtype if is_object else _asked_dtype(kind, dtype)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -54,22 +49,16 @@ def _asked_dtype(kind: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.asarray(getattr(np, kind)(np.ones(1, dtype), axis=0)).dtype
 
 
-AVERAGES = ("mean", "var", "std", "nanmean", "nanvar", "nanstd")
-
-PLACES = ("argmin", "argmax", "nanargmin", "nanargmax")
-"""The statistics that are positions, along one axis or among all elements."""
-
-
 def axes_over(axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     """Return the axes of a statistic, ascending; those of quantiles may be a list, as in NumPy."""
     if type(axis) is int and 0 <= axis < ndim:
         return (axis,)
-    if kind in PLACES and isinstance(axis, tuple):
+    what, given = STATISTICS[kind], axis
+    if what.is_place and isinstance(axis, tuple):
         raise of_one_axis(kind, axis)
-    given = axis
-    if kind != "quantile":
+    if not what.is_quantile:
         given = axis if isinstance(axis, tuple) else (axis,)
-        if not ndim and given in ((0,), (-1,)) and kind not in AVERAGES:  # so does NumPy
+        if not ndim and given in ((0,), (-1,)) and not what.is_average:  # so does NumPy
             return ()
         if any(isinstance(number, (bool, np.bool)) for number in given):
             raise TypeError(f"the axis of {kind} is an integer; got {axis!r}")
@@ -600,16 +589,16 @@ def better_of(less: bool) -> Callable[[State, State], State]:
 
 
 PLAIN: dict[str, Kind] = {
-    "sum": Kind(lambda block, axes, first: (exact_sum(block, axes),), _add, _sum_value, True),
-    "prod": Kind(_prod_part, _multiply, _product_value, True),
-    "mean": Kind(mean_part, _add_means, _mean, False),
-    "var": Kind(moments_part, _merge_moments, _variance, False),
-    "std": Kind(moments_part, _merge_moments, _deviation, False),
-    "min": Kind(_reduced_by(np.min), _combined_by(np.minimum), _first, False),
-    "max": Kind(_reduced_by(np.max), _combined_by(np.maximum), _first, False),
-    "argmin": Kind(arg_part(np.argmin), better_of(True), _second, False),
-    "argmax": Kind(arg_part(np.argmax), better_of(False), _second, False),
-    "any": Kind(_reduced_by(np.any), _combined_by(operator.or_), _first, True),
-    "all": Kind(_reduced_by(np.all), _combined_by(operator.and_), _first, True),
+    "sum": Kind(lambda block, axes, first: (exact_sum(block, axes),), _add, _sum_value),
+    "prod": Kind(_prod_part, _multiply, _product_value),
+    "mean": Kind(mean_part, _add_means, _mean),
+    "var": Kind(moments_part, _merge_moments, _variance),
+    "std": Kind(moments_part, _merge_moments, _deviation),
+    "min": Kind(_reduced_by(np.min), _combined_by(np.minimum), _first),
+    "max": Kind(_reduced_by(np.max), _combined_by(np.maximum), _first),
+    "argmin": Kind(arg_part(np.argmin), better_of(True), _second),
+    "argmax": Kind(arg_part(np.argmax), better_of(False), _second),
+    "any": Kind(_reduced_by(np.any), _combined_by(operator.or_), _first),
+    "all": Kind(_reduced_by(np.all), _combined_by(operator.and_), _first),
 }
 """The statistics of all elements, by NumPy's name for them."""

@@ -21,7 +21,7 @@ from dataview.compute.statistics.function_rows import (
 )
 from dataview.compute.statistics.kept_rows import Keeping
 from dataview.compute.statistics.missing import kind_of
-from dataview.compute.statistics.reductions import PLACES, Kind, State, moved_place
+from dataview.compute.statistics.reductions import Kind, State, moved_place
 from dataview.compute.ways import (
     Cut,
     memory_of,
@@ -39,6 +39,7 @@ from dataview.plan.kinds import (
     size_of,
 )
 from dataview.plan.node import Evaluate, Node
+from dataview.plan.statistics import STATISTICS
 from dataview.sources import REUSED, Memo, give_back, made_so_far, making
 
 WINDOW = 64
@@ -205,7 +206,7 @@ def _of_block(
             if part in states:
                 continue
             states[part] = part(block, other.axes, first)
-            if cut is not None and is_striped and other.kind in PLACES:
+            if cut is not None and is_striped and STATISTICS[other.kind].is_place:
                 shape = known_shape(node)
                 states[part] = moved_place(states[part], other.axes, cut.slices(shape), shape)
         found = _finished(statistics, states, at) if is_alone else states

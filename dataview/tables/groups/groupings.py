@@ -14,6 +14,7 @@ from dataview.compute import CLOSE, KINDS, NEARLY, OF_SOME, Kind, result_dtype
 from dataview.errors import warn
 from dataview.plan.node import DType
 from dataview.plan.operations import is_present
+from dataview.plan.statistics import STATISTICS, Statistic
 from dataview.tables.coding import nothing_of
 from dataview.tables.groups.blocks import Block, widest_of
 
@@ -248,26 +249,22 @@ def of_present(plain: Grouping, finish: Any = None, always: bool = False) -> Gro
 
 def grouping_of(kind: str, dtype: DType) -> Grouping:
     """Return how a statistic of groups of data of this dtype is computed."""
-    plain, is_of_some = kind.removeprefix("nan"), kind.startswith("nan")
-    found = _plain_grouping(plain, dtype)
-    if is_of_some or (dtype.hasobject and plain in ("min", "max")):  # None has no order
-        finish = FINISH_OF_SOME.get(plain) if found in GROUPINGS.values() else None
+    what = STATISTICS[kind]
+    found = _plain_grouping(what, dtype)
+    if what.leaves_out_nan or (dtype.hasobject and what.is_extreme):  # None has no order
+        finish = FINISH_OF_SOME.get(what.plain) if found in GROUPINGS.values() else None
         return of_present(found, finish, always=found not in GROUPINGS.values())
     return found
 
 
-def _plain_grouping(kind: str, dtype: DType) -> Grouping:
-    if kind in ("min", "max") and dtype.kind in "US":
-        return TEXT_EXTREMES[kind]
-    together = "biu" if kind == "prod" else "biufcmM" if kind in _IN_ORDER else "biufc"
-    return GROUPINGS[kind] if dtype.kind in together else _each(KINDS[kind], _OF_NONE.get(kind))
-
-
-_IN_ORDER = ("min", "max", "argmin", "argmax")
-"""The statistics that need an order alone, which dates have, too."""
-
-_OF_NONE = {"sum": 0, "prod": 1, "any": False, "all": True}
-"""What NumPy has for no elements."""
+def _plain_grouping(what: Statistic, dtype: DType) -> Grouping:
+    """Return how the statistic of all elements is computed: of some dtypes label by label."""
+    if what.is_extreme and dtype.kind in "US":
+        return TEXT_EXTREMES[what.plain]
+    together = "biu" if what.plain == "prod" else "biufcmM" if what.is_of_order else "biufc"
+    if dtype.kind in together:
+        return GROUPINGS[what.plain]
+    return _each(KINDS[what.plain], what.of_none)
 
 
 def _any_part(ufunc: np.ufunc, of_none: bool) -> Part:

@@ -17,8 +17,6 @@ from dataview.plan.operations import is_present
 from dataview.tables.coding import by_code
 from dataview.tables.groups.keys import ToNumbers, blocks_of, columns_in, counts_of, read
 
-QUANTILES = ("median", "quantile", "nanmedian", "nanquantile")
-
 
 def group_quantiles(
     node: Node,

@@ -24,13 +24,14 @@ from dataview.errors import RaggedError, error_at, warnings_in
 from dataview.index import parse
 from dataview.index.progress import begin
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.fields import EXTREMES, computed_meta, meta_of_values, read_only_meta
+from dataview.plan.fields import computed_meta, meta_of_values, read_only_meta
 from dataview.plan.gaps import holds_codes, masks_in, present_in, put_mask
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import TEXTS, is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.ragged import Ragged
+from dataview.plan.statistics import STATISTICS
 from dataview.samples import is_ragged
 from dataview.tables.coding import told
 from dataview.tables.groups.blocks import Block
@@ -46,7 +47,7 @@ from dataview.tables.groups.keys import (
     read,
     with_keys,
 )
-from dataview.tables.groups.quantiles import QUANTILES, dtype_to_sort, group_quantiles
+from dataview.tables.groups.quantiles import dtype_to_sort, group_quantiles
 from dataview.tables.labels import label_dtype
 from dataview.tables.unique import in_records
 
@@ -76,7 +77,7 @@ class Column(NamedTuple):
     @property
     def has_mask(self) -> bool:
         """Whether the statistic has a mask: for extremes of values of which none is NaN or NaT."""
-        is_extreme = self.kind in ("nanmin", "nanmax") and self.dtype.kind in "biuUS"
+        is_extreme = STATISTICS[self.kind].is_extreme and self.dtype.kind in "biuUS"
         return is_extreme and self.mask is not None
 
 
@@ -90,7 +91,7 @@ def columns_of(
         if why is not None:
             left[path] = why
             continue
-        own = kind if mask is None or kind.startswith("nan") else f"nan{kind}"
+        own = kind if mask is None else STATISTICS[kind].of_present
         try:
             dtype = _dtype_of(own, part, mask, options)
         except TypeError:
@@ -123,18 +124,16 @@ def _fields_of(
 
 def _why_not(kind: str, part: Node, whole: Node) -> str | None:
     """Return why there is no statistic of a field, None if its dtype has one."""
-    plain = kind.removeprefix("nan")
     if is_ragged(part):
         return "has rows that differ in length"
     if part.count != whole.count:
         return "does not follow the rows"
     if holds_codes(part):
         return "holds codes of labels"
-    dtype = known_dtype(part)
-    has_order = plain in ("min", "max")
-    if dtype.kind == "V" or (dtype.kind in TEXTS and not has_order):
+    dtype, what = known_dtype(part), STATISTICS[kind]
+    if dtype.kind == "V" or (dtype.kind in TEXTS and not what.is_extreme):
         return f"holds {dtype}"
-    if dtype.kind == "O" and not has_order and (plain[:3] == "arg" or not _are_numbers(part)):
+    if dtype.kind == "O" and not what.is_extreme and (what.is_place or not _are_numbers(part)):
         return "holds objects that are no numbers"
     return None
 
@@ -152,15 +151,15 @@ def _is_number(value: Any) -> bool:
 
 def _dtype_of(kind: str, part: Node, mask: Node | None, options: Mapping[str, Any]) -> DType:
     """Return the dtype of a statistic of a field, that of all rows."""
-    own, plain = known_dtype(part), kind.removeprefix("nan")
-    if kind in QUANTILES:
-        own = dtype_to_sort(own, kind.endswith("median"), mask is not None)
+    own, what = known_dtype(part), STATISTICS[kind]
+    if what.is_quantile:
+        own = dtype_to_sort(own, what.plain == "median", mask is not None)
         return quantile_dtype((9,), (0,), own, options)
-    if own.kind in "US" and plain in ("min", "max"):
+    if own.kind in "US" and what.is_extreme:
         return own
-    if plain in ("any", "all"):
+    if what.family == "truth":
         return np.dtype(bool)
-    return in_records(result_dtype(plain if own.hasobject else kind, own))
+    return in_records(result_dtype(kind, own))
 
 
 def _without_statistic(kind: str, left: Mapping[Path, str]) -> Exception:
@@ -188,7 +187,7 @@ def statistics_of(
     found, masks = dict[Path, Node](), dict[Path, Node]()
     for number, (path, column) in enumerate(columns.items()):
         node = stored(whole.member(str(number)), False)
-        found[path] = node if kind in QUANTILES else _as_rows_of(column, node)
+        found[path] = node if STATISTICS[kind].is_quantile else _as_rows_of(column, node)
         if column.has_mask:
             masks[path] = stored(whole.member(_mask(str(number))), False)
     return found, masks
@@ -214,7 +213,7 @@ def _as_rows_of(column: Column, node: Node) -> Node:
     """Return a statistic with what it has of its field: the windows, and the space."""
     windows = column.node.fields.windows_only(0, lambda axis: axis > 0)
     meta = computed_meta(column.node.meta, column.dtype)
-    if column.kind in EXTREMES:
+    if STATISTICS[column.kind].is_extreme:
         meta = read_only_meta({**meta, **meta_of_values(column.node.meta)})
     return node.replaced(fields=windows.computed(column.dtype), meta=meta)
 
@@ -346,14 +345,14 @@ class Statistics(Photograph):
         number, table = numbering(node, groups), groups.table
         dtypes = [(name, self.dtype[name]) for name in self.dtype.names or ()]
         found = np.empty(len(table), [own for own in dtypes if own[0] not in others])
-        if self.kind in QUANTILES:
+        if STATISTICS[self.kind].is_quantile:
             group_quantiles(node, number, self.options, self.titles, found)
             return found
         states = self._states(node, names, number, table) if len(found) else {}
         errors = FloatErrors()
         for name, state in states.items():
             kind, own = self.kinds[name], known_dtype(field(node, name))
-            if "arg" in kind:
+            if STATISTICS[kind].is_place:
                 self._check_values(name, np.all(state[0] > 0, axis=1), table)
             title = self.titles[name]
             with errors.noting_in(title), warnings_in(title):
