@@ -157,14 +157,7 @@ class Layout:
         array([[0, 1, 1],
                [0, 0, 1]])
         """
-        chosen = range(len(shape)) if axes is None else axes
-        lines: list[np.ndarray] = []
-        for place, axis in enumerate(chosen):
-            places = np.arange(shape[axis])[:: -1 if at_end else 1]
-            line = places < self.lengths()[:, axis, None]
-            apart = len(chosen) - place - 1
-            lines.append(line.reshape(len(line), *[1] * place, shape[axis], *[1] * apart))
-        return functools.reduce(np.logical_and, lines)
+        return mask_in(shape, self.lengths(), at_end, axes)
 
     def within(self, shape: Sequence[int], from_end: bool) -> np.ndarray:
         """Return which values are among the first, or the last, of each axis of their row.
@@ -238,6 +231,20 @@ def _frozen(layout: Layout) -> Layout:
     return layout
 
 
+def mask_in(
+    shape: Sequence[int], lengths: np.ndarray, at_end: bool, axes: Sequence[int] | None = None
+) -> np.ndarray:
+    """Return what `Layout.mask_in` does, of rows of these lengths."""
+    chosen = range(len(shape)) if axes is None else axes
+    lines: list[np.ndarray] = []
+    for place, axis in enumerate(chosen):
+        places = np.arange(shape[axis])[:: -1 if at_end else 1]
+        line = places < lengths[:, axis, None]
+        apart = len(chosen) - place - 1
+        lines.append(line.reshape(len(line), *[1] * place, shape[axis], *[1] * apart))
+    return functools.reduce(np.logical_and, lines)
+
+
 def lined_up(
     values: np.ndarray, starts: np.ndarray, sizes: np.ndarray, width: int, fill: Any, at_end: bool
 ) -> np.ndarray:
@@ -279,12 +286,12 @@ def fill_rooms(
     for room, (start, stop), shape in zip(rooms, ends, layout.lengths().tolist(), strict=True):
         row = values[start:stop].reshape(*shape, *tail)
         if cut is not None:
-            row = row[_corner(shape, room_shape, cut == "left")]
+            row = row[corner(shape, room_shape, cut == "left")]
         room[...] = fill  # a room at a time, which is in the cache then
-        room[_corner(room_shape, row.shape[:axes], at_end)] = row
+        room[corner(room_shape, row.shape[:axes], at_end)] = row
 
 
-def _corner(shape: Sequence[int], part: Sequence[int], at_end: bool) -> tuple[slice, ...]:
+def corner(shape: Sequence[int], part: Sequence[int], at_end: bool) -> tuple[slice, ...]:
     """Return the key of a part of an array that lies at the beginning of each axis, or its end."""
     sides = zip(shape, part, strict=True)
     return tuple([slice(max(0, n - own), n) if at_end else slice(own) for n, own in sides])

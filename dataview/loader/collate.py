@@ -6,7 +6,7 @@ samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -17,7 +17,7 @@ from dataview.errors import taken_by_field
 from dataview.exchange import pack_like
 from dataview.index import parse
 from dataview.index.dtypes import promoted
-from dataview.index.flat import layout_of, packed
+from dataview.index.flat import corner, layout_of, mask_in, packed
 from dataview.loader.devices import placed
 from dataview.plan import build
 from dataview.plan.build import stored
@@ -36,7 +36,7 @@ from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import holding
 from dataview.samplers import checked_number
-from dataview.samples import AnyLength, check_labels, in_rows
+from dataview.samples import AnyLength, check_labels, check_side, in_rows, room_for
 from dataview.sources import ArraySource
 
 RAGGED = "ragged"
@@ -50,8 +50,6 @@ class _WhereNeeded(str):
 
 
 WHERE_NEEDED = _WhereNeeded(RAGGED)
-
-_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,7 @@ class Pad:
     mask: bool = False
 
     def __post_init__(self) -> None:
-        if self.side not in _SIDES:
-            raise ValueError(f"padding goes to the 'left' or the 'right'; got side={self.side!r}")
+        check_side(self.side)
         checked_number("multiple", self.multiple, 1)
         given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
         if self.axis is not None and any(type(axis) is not int for axis in given):
@@ -493,33 +490,29 @@ def _padded(
             text = place.differ("has shape", int(odd[0]), theirs, ours)
             raise ValueError(f"{text}, and only axis {pad.axis} is padded")
     whole = shapes.max(axis=0)
-    whole[list(axes)] = -(-whole[list(axes)] // pad.multiple) * pad.multiple
-    batch = np.full((len(samples), *whole), pad.value, holding(dtype, pad.value, place.where))
+    whole[list(axes)] = room_for(whole[list(axes)], pad.multiple)
+    room, at_end = whole.tolist(), pad.side == "left"
+    batch = np.full((len(samples), *room), pad.value, holding(dtype, pad.value, place.where))
     for part, sample in zip(batch, samples, strict=True):
-        part[tuple(_fill(sample.shape, whole, pad.side))] = sample
+        part[corner(room, sample.shape, at_end)] = sample
     if not pad.length and not pad.mask:
         return batch
     lengths = shapes[:, list(axes)]
     mask = None
     if pad.mask:
         others = tuple({*range(shapes.shape[1])}.difference(axes))
-        are_there = [True if own is None else own.all(axis=others) for own in there]
-        mask = _mask(lengths, whole[list(axes)], pad.side, are_there or [True] * len(samples))
+        known = [None if own is None else own.all(axis=others) for own in there]
+        mask = _mask(lengths, [room[axis] for axis in axes], at_end, known)
     alone = lengths[:, 0] if len(axes) == 1 else lengths
     return PaddedArray(batch, alone if pad.length else None, mask)
 
 
-def _fill(shape: Sequence[int], whole: Iterable[int], side: str) -> Iterator[slice]:
-    """Return a sample's place in the padded array, axis by axis."""
-    for length, room in zip(shape, whole, strict=True):
-        yield slice(0, length) if side == "right" else slice(int(room) - length, None)
-
-
-def _mask(lengths: np.ndarray, whole: np.ndarray, side: str, there: Sequence[Any]) -> np.ndarray:
+def _mask(lengths: np.ndarray, room: list[int], at_end: bool, there: Sequence[Any]) -> np.ndarray:
     """Return the mask that is true where there are data, over the axes that are padded."""
-    mask = np.zeros((len(lengths), *whole), bool)
-    for part, shape, own in zip(mask, lengths.tolist(), there, strict=True):
-        part[tuple(_fill(shape, whole, side))] = own
+    mask = mask_in(room, lengths, at_end)
+    for number, own in enumerate(there):
+        if own is not None:
+            mask[number][corner(room, lengths[number].tolist(), at_end)] = own
     return mask
 
 

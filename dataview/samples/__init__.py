@@ -37,11 +37,13 @@ from dataview.samples.padding import (
     Filling,
     PaddedSamples,
     Padding,
+    check_side,
     filled,
     lengths,
     lengths_filled,
     mask_of,
     padded,
+    room_for,
 )
 from dataview.samples.pairing import Dropped, Items, Pairing, pairing_of, pairings_in
 from dataview.samples.passes import IteratorSamples
@@ -93,6 +95,7 @@ __all__ = [
     "at_epoch",
     "cached",
     "check_labels",
+    "check_side",
     "collected",
     "declared",
     "declared_spec",
@@ -121,6 +124,7 @@ __all__ = [
     "read_once",
     "read_together",
     "repeated_stream",
+    "room_for",
     "row_functions_of",
     "rows_in",
     "samples_at",

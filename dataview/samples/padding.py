@@ -36,6 +36,21 @@ MOST = np.iinfo(np.intp).max
 """No row is longer."""
 
 
+def check_side(side: Any) -> None:
+    """Raise unless padding can stand on this side of rows."""
+    if side not in SIDES:
+        raise ValueError(f"padding goes to the 'left' or the 'right'; got side={side!r}")
+
+
+def room_for(longest: Any, multiple: int) -> Any:
+    """Return the length that rows are filled up to, or an array of them, given the longest.
+
+    >>> room_for(9, 4), room_for(8, 4)
+    (12, 8)
+    """
+    return -(-longest // multiple) * multiple
+
+
 @dataclass(slots=True)  # frozen ones take three times as long to make
 class Padding:
     """How rows are filled up; `to` and `cut` are None where nothing is said of them.
@@ -51,8 +66,7 @@ class Padding:
     cut: str | None = None
 
     def __post_init__(self) -> None:
-        if self.side not in SIDES:
-            raise ValueError(f"padding goes to the 'left' or the 'right'; got side={self.side!r}")
+        check_side(self.side)
         if self.cut is not None and self.cut not in SIDES:
             raise ValueError(f"truncate= is True, 'left' or 'right'; got {self.cut!r}")
         if not is_integer(self.multiple) or self.multiple < 1:
@@ -67,7 +81,7 @@ class Padding:
         for own, length in zip(longest, axes, strict=True):
             end = next(given, None) if length is None else length
             if end is None and own is not None:
-                end = -(-own // self.multiple) * self.multiple
+                end = room_for(own, self.multiple)
             found.append(end)
         return tuple(found)
 
