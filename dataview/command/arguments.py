@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,51 +29,11 @@ def parser_of(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse
     _add_traceback(parser, False)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
 
-    def command(name: str, run: Callable[[Any], Any], about: str) -> argparse.ArgumentParser:
-        found: argparse.ArgumentParser = commands.add_parser(
-            name, help=about, description=f"{about[0].upper()}{about[1:]}."
-        )
-        found.set_defaults(run=run)
-        _add_traceback(found, argparse.SUPPRESS)  # keeps what stands before the command
-        return found
-
-    for name, run, about in (
-        ("show", reports.show, "show fields, shapes and dtypes; no data are read"),
-        ("head", reports.head, "print the first rows"),
-        ("describe", reports.describe, "print statistics of each field, in one pass"),
-        ("plan", reports.plan, "print what would be read and computed; no data are read"),
-    ):
-        one = command(name, run, about)
-        _add_source(one)
-        one.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
-        one.add_argument("--json", action="store_true", help="print JSON")
-        if name == "head":
-            one.add_argument(
-                "-n", "--rows", type=_count, default=10, help="how many rows (default: %(default)s)"
-            )
-        if name == "describe":
-            one.add_argument("--columns", action="store_true", help="each column by itself")
-        if name == "plan":
-            one.add_argument(
-                "--of", choices=sorted(reports.PLANS), default="reading",
-                help="of what (default: %(default)s)",
-            )  # fmt: skip
-    _add_convert(command("convert", changes.convert, "save data in another format"))
-    for name, run, about in (
-        ("center", changes.center, "subtract the mean of each column, in place"),
-        ("standardize", changes.standardize, "subtract means, divide by deviations, in place"),
-        ("clip", changes.clip, "set what lies outside of bounds to these, in place"),
-    ):
-        _add_change(command(name, run, about), name)
-    _add_recover(command("recover", changes.recover, "say or do what is left of a stopped update"))
-    kept = command("cache", reports.cache, "list or remove the copies of remote files")
-    kept.add_argument("what", nargs="?", choices=["info", "clear"], default="info")
-    kept.add_argument("url", nargs="?", help="whose copy is removed (default: all)")
-    kept.add_argument("--json", action="store_true", help="print JSON")
-    shown = command("demo", reports.show_demo, "make a table, centre it in place, learn from it")
-    shown.add_argument(
-        "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
-    )
+    for name, (run, about, add) in _COMMANDS.items():
+        one = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        one.set_defaults(run=run)
+        _add_traceback(one, argparse.SUPPRESS)  # keeps what stands before the command
+        add(one)
     return parser, commands.choices
 
 
@@ -91,32 +51,78 @@ def _add_source(parser: argparse.ArgumentParser, place: str = _PLACE) -> None:
     )  # fmt: skip
 
 
+def _add_fields(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    _add_source(parser)
+    _add_fields(parser)
+    _add_json(parser)
+
+
+def _add_head(parser: argparse.ArgumentParser) -> None:
+    _add_report(parser)
+    parser.add_argument(
+        "-n", "--rows", type=_count, default=10, help="how many rows (default: %(default)s)"
+    )
+
+
+def _add_describe(parser: argparse.ArgumentParser) -> None:
+    _add_report(parser)
+    parser.add_argument("--columns", action="store_true", help="each column by itself")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    _add_report(parser)
+    parser.add_argument(
+        "--of", choices=sorted(reports.PLANS), default="reading",
+        help="of what (default: %(default)s)",
+    )  # fmt: skip
+
+
 def _add_convert(parser: argparse.ArgumentParser) -> None:
     _add_source(parser)
     parser.add_argument("target", help="the new file; its name says in which format")
     parser.add_argument("--to", help="the format of the new file, where its name does not say it")
-    parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+    _add_fields(parser)
     parser.add_argument("--dtype", type=_dtype, help="the dtype of all numbers, such as float64")
     parser.add_argument("--compression", help="such as gzip")
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_json(parser)
 
 
-def _add_change(parser: argparse.ArgumentParser, name: str) -> None:
+def _add_change(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser)
+    _add_durable(parser)
+
+
+def _add_clip(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser)
+    parser.add_argument("--low", type=float, help="the smallest value")
+    parser.add_argument("--high", type=float, help="the greatest value")
+    _add_durable(parser)
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
     _add_source(parser, "a file or a folder that can be written")
-    parser.add_argument("--fields", type=_names, metavar="NAMES", help=_FIELDS)
+    _add_fields(parser)
     parser.add_argument(
         "--columns", type=_columns, help="columns of an array: 0:3 (without 3), or 0,2,5"
     )
-    if name == "clip":
-        parser.add_argument("--low", type=float, help="the smallest value")
-        parser.add_argument("--high", type=float, help="the greatest value")
+
+
+def _add_durable(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--durable", choices=sorted(changes.DURABLE), default="process",
         help="what the change survives whole: that the process is killed, a loss of power, or "
         "nothing, which writes less (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_json(parser)
 
 
 def _add_recover(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +133,41 @@ def _add_recover(parser: argparse.ArgumentParser) -> None:
         help="recover finishes or undoes the update, as opening the file does; force does so even "
         "if the file was written since; discard leaves the file as it is (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_json(parser)
+
+
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=["info", "clear"], default="info")
+    parser.add_argument("url", nargs="?", help="whose copy is removed (default: all)")
+    _add_json(parser)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", help="where the table and the page go (default: a temporary folder)"
+    )
+
+
+_COMMANDS: Mapping[str, tuple[Callable[[Any], Any], str, Callable[[Any], None]]] = {
+    "show": (reports.show, "show fields, shapes and dtypes; no data are read", _add_report),
+    "head": (reports.head, "print the first rows", _add_head),
+    "describe": (
+        reports.describe, "print statistics of each field, in one pass", _add_describe,
+    ),
+    "plan": (
+        reports.plan, "print what would be read and computed; no data are read", _add_plan,
+    ),
+    "convert": (changes.convert, "save data in another format", _add_convert),
+    "center": (changes.center, "subtract the mean of each column, in place", _add_change),
+    "standardize": (
+        changes.standardize, "subtract means, divide by deviations, in place", _add_change,
+    ),
+    "clip": (changes.clip, "set what lies outside of bounds to these, in place", _add_clip),
+    "recover": (changes.recover, "say or do what is left of a stopped update", _add_recover),
+    "cache": (reports.cache, "list or remove the copies of remote files", _add_cache),
+    "demo": (reports.show_demo, "make a table, centre it in place, learn from it", _add_demo),
+}  # fmt: skip
+"""The commands: the function that runs one, what it does, and what adds its arguments."""
 
 
 def missing_option(chosen: argparse.Namespace) -> str:
