@@ -137,28 +137,9 @@ def explained(node: Node) -> Explanation:
 
 
 def _explained(node: Node) -> Explanation:
-    if isinstance(node, Record):
-        parts = {name: explained(part.node) for name, part in members(node).items()}
-        return Explanation(title(node), "each field by itself", members=parts)
-    if isinstance(node, Stream):
-        readings = (Reading("samples", "stream", None),)
-        return Explanation(title(node), "in order, one by one", readings=readings)
-    if isinstance(node, Ragged) and is_endless(node.count):
-        return Explanation(title(node), "row by row, without end")
-    if isinstance(node, Ragged):
-        line = explained(node.flat())
-        way = "copied" if line.way.startswith("lent") else line.way
-        facts: dict[str, Any] = {"title": title(node), "result_bytes": nbytes_of(node)}
-        return replace(line, **facts, formula="", way=f"the values of all rows in a line, {way}")
-    if isinstance(node, Sampled):
-        count = length_of(node)
-        way = "without end" if count == math.inf else f"{length_text(count)} of them"
-        stored = tuple(reading for part in inside(node) for reading in _read(part))
-        place = node.place if isinstance(node, NumberedSamples) else "function"
-        made = (Reading("samples", place, None),)
-        return Explanation(title(node), f"one by one, {way}", readings=stored or made)
-    if isinstance(node, Late):
-        return Explanation(title(node), "its length is found first", readings=_read_first(node))
+    for kind, explanation in _BY_KIND.items():
+        if isinstance(node, kind):
+            return explanation(node)
     formula = formula_of(node)
     if symbols := symbols_of([node]):
         waiting = f"not yet: give the data with {bind_text(symbols)}"
@@ -167,6 +148,52 @@ def _explained(node: Node) -> Explanation:
         return Explanation(title(node), "its truth alone: the sides do not broadcast", formula)
     if any(map(is_endless, node.shape)):
         return Explanation(title(node), "not as a whole: it never ends, slice it first", formula)
+    return _of_array(node, formula)
+
+
+def _of_record(node: Record) -> Explanation:
+    parts = {name: explained(part.node) for name, part in members(node).items()}
+    return Explanation(title(node), "each field by itself", members=parts)
+
+
+def _of_stream(node: Stream) -> Explanation:
+    readings = (Reading("samples", "stream", None),)
+    return Explanation(title(node), "in order, one by one", readings=readings)
+
+
+def _of_ragged(node: Ragged) -> Explanation:
+    if is_endless(node.count):
+        return Explanation(title(node), "row by row, without end")
+    line = explained(node.flat())
+    way = "copied" if line.way.startswith("lent") else line.way
+    facts: dict[str, Any] = {"title": title(node), "result_bytes": nbytes_of(node)}
+    return replace(line, **facts, formula="", way=f"the values of all rows in a line, {way}")
+
+
+def _of_samples(node: Sampled) -> Explanation:
+    count = length_of(node)
+    way = "without end" if count == math.inf else f"{length_text(count)} of them"
+    stored = tuple(reading for part in inside(node) for reading in _read(part))
+    place = node.place if isinstance(node, NumberedSamples) else "function"
+    made = (Reading("samples", place, None),)
+    return Explanation(title(node), f"one by one, {way}", readings=stored or made)
+
+
+def _of_late(node: Late) -> Explanation:
+    return Explanation(title(node), "its length is found first", readings=_read_first(node))
+
+
+_BY_KIND: dict[type[Node], Callable[[Any], Explanation]] = {
+    Record: _of_record,
+    Stream: _of_stream,
+    Ragged: _of_ragged,
+    Sampled: _of_samples,
+    Late: _of_late,
+}
+"""The plans of what is no array; of a node of several kinds the first one counts."""
+
+
+def _of_array(node: Node, formula: str) -> Explanation:
     core, index = _core(node)
     plan: dict[str, Any] = {
         "formula": formula,
