@@ -26,6 +26,7 @@ def at_once():
         "file_bytes": 4096,
         "window_bytes": 1024,
         "streamed_elements": 16,
+        "computed_bytes": 0,
         "quantile_bytes": 1 << 16,
     }
     with sizes.set(**small), ThreadPoolExecutor(1) as pool, dv.executor(pool):

@@ -104,7 +104,10 @@ def test_truth_values_are_right_wherever_they_are_written(ufunc, limits):
             v, expected = dv.View(x), np.array(ufunc(x.copy()))
             flags = np.zeros((*x.shape, 3), bool)
             records = np.zeros(x.shape, [("n", "i4"), ("flag", "?")])
-            with thresholds(*limits), sizes.set(streamed_elements=8):
+            with (
+                thresholds(*limits),
+                sizes.set(streamed_elements=8, at_once_bytes=0, computed_bytes=0),
+            ):
                 assert_same(ufunc(v)(), expected)
                 assert_same((ufunc(v) | (v > 3))(), expected | (x > 3))
                 ufunc(v, out=flags[..., 0])

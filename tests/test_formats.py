@@ -255,7 +255,13 @@ def test_no_two_blocks_of_a_change_write_one_chunk(start, block_bytes):
             gather.assign(data, index, value)
 
     view = dv.View(Stored())[start:]
-    with sizes.set(block_bytes=block_bytes, small_elements=1, streamed_elements=1):
+    with sizes.set(
+        block_bytes=block_bytes,
+        small_elements=1,
+        streamed_elements=1,
+        at_once_bytes=0,
+        computed_bytes=0,
+    ):
         view -= view._mean(axis=0)
     np.testing.assert_allclose(data[start:], ROWS[start:] - ROWS[start:].mean(0))
     if start % 30 == 0:

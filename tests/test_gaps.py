@@ -981,7 +981,7 @@ WRITES = {
 def test_what_is_written_is_no_gap_any_more(name, size):
     values, mask, d = with_gaps()
     write, expected, there = WRITES[name]
-    with sizes.set(streamed_elements=size):
+    with sizes.set(streamed_elements=size, at_once_bytes=0, computed_bytes=0):
         write(d)
     assert values.tolist() == expected
     assert mask.tolist() == [letter == "1" for letter in there]
@@ -1023,7 +1023,7 @@ def test_functions_that_change_some_elements_change_the_mask_there_or_nothing(si
         lambda d: np.copyto(d.x, np.full(5, 5), where=where), lambda d: np.fill_diagonal(d.x, 5),
     ):  # fmt: skip
         values, mask, d = with_gaps()
-        with sizes.set(streamed_elements=size):
+        with sizes.set(streamed_elements=size, at_once_bytes=0, computed_bytes=0):
             _, error = attempt(change, d)
         if error is None:
             assert values[2] == 5 and mask.tolist() == [True, True, True, True, False]
@@ -1044,7 +1044,7 @@ def test_what_is_computed_in_place_of_columns_has_the_gaps_of_all(streamed):
             _meta=masks,
         )
 
-    with sizes.set(streamed_elements=streamed):
+    with sizes.set(streamed_elements=streamed, at_once_bytes=0, computed_bytes=0):
         d = table()
         d.a += d.b
         assert d.a()[[0, 3]].tolist() == [11, 44]
@@ -1093,7 +1093,7 @@ INTO = {
 def test_gaps_are_not_lost_in_data_that_have_no_mask(way, streamed):
     x, put = numbers_with_gaps().x, INTO[way]
     values = np.zeros(4, int)
-    with sizes.set(streamed_elements=streamed):
+    with sizes.set(streamed_elements=streamed, at_once_bytes=0, computed_bytes=0):
         with pytest.raises((ValueError, TypeError), match=LOSING):
             put(dv.View(values), x)
         assert values.tolist() == [0, 0, 0, 0]
@@ -1115,7 +1115,7 @@ def test_what_is_missing_is_written_as_nothing_of_the_dtype():
 @pytest.mark.parametrize("streamed", [1, 1 << 20])
 def test_a_part_without_gaps_is_written_as_it_is(streamed):
     values = np.zeros(4, int)
-    with sizes.set(streamed_elements=streamed):
+    with sizes.set(streamed_elements=streamed, at_once_bytes=0, computed_bytes=0):
         dv.View(values)[:2] = numbers_with_gaps().x[2:]
     assert values.tolist() == [3, 4, 0, 0]
 
@@ -1129,7 +1129,7 @@ def test_columns_called_like_masks_are_written_with_their_columns():
 @pytest.mark.parametrize("streamed", [1, 1 << 20])
 def test_only_where_a_result_is_written_does_a_mask_change(streamed):
     chosen = np.array([True, True, False, False])
-    with sizes.set(streamed_elements=streamed):
+    with sizes.set(streamed_elements=streamed, at_once_bytes=0, computed_bytes=0):
         d, other = numbers_with_gaps(), numbers_with_gaps()
         other.x_mask[:] = [True, True, False, False]
         np.add(other.x, 10, out=d.x, where=chosen)

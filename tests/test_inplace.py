@@ -59,6 +59,8 @@ def streamed(least=8, block=16):
     """Stream from so many elements on, in blocks of so many."""
     return set_to(
         streamed_elements=least,
+        at_once_bytes=0,
+        computed_bytes=0,
         small_elements=min(8, block),
         block_elements=block,
         part_bytes=8 * block,

@@ -860,7 +860,9 @@ def test_a_write_that_fails_and_is_resumed_is_seen_through_a_cache():
     d = dv.View(source)
     c = (d * 2)._cached(1e6)
     c()
-    with sizes.set(streamed_elements=0, block_bytes=64, undo_bytes=0):
+    with sizes.set(
+        streamed_elements=0, at_once_bytes=0, computed_bytes=0, block_bytes=64, undo_bytes=0
+    ):
         with pytest.raises(PartialWriteError) as failure:
             d += 1
         assert_same(c(), source.kept * 2)

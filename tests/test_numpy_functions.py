@@ -514,7 +514,12 @@ def test_a_value_is_copied_or_put_where_a_mask_is_true_as_numpy_does(data):
 
     function = data.draw(st.sampled_from(["copyto", "putmask", "all"]))
     _, refusal = attempt(change, twin.array)
-    with sizes.set(streamed_elements=data.draw(st.sampled_from([0, 1 << 16])), block_bytes=64):
+    with sizes.set(
+        streamed_elements=data.draw(st.sampled_from([0, 1 << 16])),
+        at_once_bytes=0,
+        computed_bytes=0,
+        block_bytes=64,
+    ):
         if refusal is None:
             change(dv.View(base.array))
         else:
@@ -588,7 +593,12 @@ def test_functions_that_change_an_array_change_a_view_alike(data):
 
     _, refusal = attempt(quiet, twin.array)
     before = base.root.copy()
-    with sizes.set(streamed_elements=data.draw(st.sampled_from([0, 1 << 16])), block_bytes=64):
+    with sizes.set(
+        streamed_elements=data.draw(st.sampled_from([0, 1 << 16])),
+        at_once_bytes=0,
+        computed_bytes=0,
+        block_bytes=64,
+    ):
         if refusal is None:
             quiet(dv.View(base.array))
             assert_same(base.root, twin.root)

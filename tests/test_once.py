@@ -105,7 +105,9 @@ def written_to_files(view, folder):
         return dv.open(file, mode="r+")
 
     out = like(view, opened)
-    with sizes.set(file_bytes=100, streamed_elements=1, undo_bytes=100):
+    with sizes.set(
+        file_bytes=100, streamed_elements=1, at_once_bytes=0, computed_bytes=0, undo_bytes=100
+    ):
         out[:] = view
     return [out._asdict()]
 

@@ -600,7 +600,9 @@ def test_a_map_is_written_from_a_store_of_its_own_file(kind, tmp_path):
     values.tofile(tmp_path / "a")
     mapped = np.memmap(tmp_path / "a", "f8", "r+")
     total = dv.View(kind(tmp_path / "a", (1000,), "f8"))._sum()
-    with sizes.set(streamed_elements=0, block_bytes=64, file_bytes=64):
+    with sizes.set(
+        streamed_elements=0, at_once_bytes=0, computed_bytes=0, block_bytes=64, file_bytes=64
+    ):
         dv.View(mapped)[...] = dv.View(kind(tmp_path / "a", (1000,), "f8"))[::-1]
     assert_same(np.array(mapped), values[::-1])
     assert total() == values.sum()

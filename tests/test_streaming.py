@@ -24,6 +24,8 @@ from stores import LeastWritable, no_file_beyond
 
 SMALL = {
     "streamed_elements": 8,
+    "at_once_bytes": 0,
+    "computed_bytes": 0,
     "small_elements": 8,
     "block_elements": 16,
     "part_bytes": 128,
@@ -343,7 +345,7 @@ from dataview.sources import new_files
 from dataview.write import update
 if sys.argv[1] == "named":
     new_files.UNNAMED = None
-sizes.undo_bytes, sizes.streamed_elements = 0, 8
+sizes.undo_bytes, sizes.streamed_elements, sizes.computed_bytes = 0, 8, 0
 update.Update.run = lambda self: os.kill(os.getpid(), 9)
 d = dv.open(sys.argv[2], "r+") if len(sys.argv) > 2 else dv.View(np.arange(100.0))
 d[:] = d[::-1]

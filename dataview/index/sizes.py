@@ -55,6 +55,11 @@ class Sizes:
     mapped_bytes = 256 << 20
     # From this size on, a result is written over the data block by block while it is computed.
     streamed_elements = 1 << 16
+    # Up to this size, memory is changed by one call of NumPy: a plan takes as long as 3 MB do, and
+    # more threads gain nothing where memory is the limit.
+    at_once_bytes = 1 << 26
+    # Up to this size, what is written to memory is computed before, apart from what it is made of.
+    computed_bytes = 1 << 22
     # How much of a file is changed between two notes in a journal: what it held, which is written
     # down before, should still be in the core's own cache when it is changed.
     noted_bytes = 1 << 21

@@ -35,7 +35,7 @@ from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.plan.values import is_raw, whole_texts
 from dataview.show import title
 from dataview.view.arguments import told
-from dataview.write import Built, apply_to_rows, clock, write, write_rows, write_rows_of
+from dataview.write import ITSELF, Built, apply_to_rows, clock, write, write_rows, write_rows_of
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
@@ -299,11 +299,17 @@ def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
-    """Whether an in-place operator was applied to rows of memory already."""
+    """Whether the result of a function was written to rows of memory already."""
     node, rows, _, _, _ = view._state
-    if rows is None or len(inputs) != 2 or inputs[0] is not view:
+    if rows is None:
         return False
-    return apply_to_rows(node, row_key(rows), ufunc, inputs[1])
+    return apply_to_rows(node, row_key(rows), ufunc, [_operand(one, view) for one in inputs])
+
+
+def _operand(value: Any, target: BaseView) -> Any:
+    if value is target:
+        return ITSELF
+    return node_of(value) if isinstance(value, BaseView) else value
 
 
 _PLAIN = frozenset({np.ndarray, bool, int, float, complex, str, list, type(None)})

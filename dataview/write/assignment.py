@@ -7,7 +7,6 @@ What is small, or is in memory already, is written at once.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,6 +45,7 @@ from dataview.write.overlap import (
     in_order_of_chunks,
     is_in_memory,
     is_one_box,
+    may_raise,
     separated,
 )
 from dataview.write.update import Update
@@ -106,7 +106,7 @@ def carry_out(changes: Sequence[Change]) -> None:
 
 def _carry_out(changes: Sequence[Change]) -> None:
     """Carry out changes whose statistics are taken."""
-    if sum(size_of(known_shape(change.target)) for change in changes) < sizes.streamed_elements:
+    if _are_small(changes):
         with making_together([one.value for one in changes if isinstance(one.value, Node)]):
             changes = list(map(_with_array, changes))
         if len(changes) > 1 and all(map(_is_sure, changes)):
@@ -126,6 +126,16 @@ def _carry_out(changes: Sequence[Change]) -> None:
             _overwrite(found.changes[0])
         else:  # it keeps what is on disk until it is done, which may be when it is resumed
             Update(found, stack.pop_all()).run()
+
+
+def _are_small(changes: Sequence[Change]) -> bool:
+    """Whether the values are computed before they are written; in memory, larger ones are, too."""
+    count = sum(size_of(known_shape(change.target)) for change in changes)
+    if count < sizes.streamed_elements:
+        return True
+    are_in_memory = all(change.source.memory is not None for change in changes)
+    most = max(known_dtype(change.target).itemsize for change in changes)
+    return are_in_memory and count * most <= sizes.computed_bytes
 
 
 def _with_array(change: Change) -> Change:
@@ -177,7 +187,7 @@ def _is_for_memory(found: Separated) -> bool:
         return False
     if known_dtype(target).hasobject or (change.is_checked and expression.dtype != target.dtype):
         return False
-    return is_in_memory(expression) and not _may_raise() and not has_power(expression)
+    return is_in_memory(expression) and not may_raise() and not has_power(expression)
 
 
 def _overwrite(change: Change) -> None:
@@ -185,16 +195,3 @@ def _overwrite(change: Change) -> None:
     assert memory is not None
     with held_interrupt():
         overwrite(change.value, memory)
-
-
-def _may_raise() -> bool:
-    """Whether a floating-point error would raise, after which the old values must be there."""
-    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
-        return True
-    for action, message, category, module, line in warnings.filters:
-        if issubclass(RuntimeWarning, category):
-            if action == "error":
-                return True
-            if message is None and module is None and not line:  # no later rule is asked
-                return False
-    return False

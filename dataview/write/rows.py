@@ -1,4 +1,4 @@
-"""Rows of arrays in memory, written from numbers, arrays or other rows, without a plan for each.
+"""Rows of arrays in memory, written from numbers, arrays or other data, without a plan for each.
 
 Such writes come by the thousand, in loops.  What takes more than NumPy's own assignment is left to
 `write`: each function here returns whether it has written.
@@ -12,21 +12,37 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import changing, memory_of
-from dataview.index import Index, compose, identity, parse, row_key
+from dataview.compute import changing, evaluate, leaves_of, memory_of, rows_of
+from dataview.index import Index, Rows, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
-from dataview.plan.gaps import LABELS, NO_LABEL, is_numbered_alike, may_have_codes
+from dataview.plan.gaps import LABELS, NO_LABEL, holds_codes, is_numbered_alike, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
-from dataview.plan.kinds import Concat, Record, Select, Stored, known_shape, members
+from dataview.plan.kinds import (
+    Concat,
+    Elementwise,
+    Record,
+    Select,
+    Stored,
+    known_shape,
+    members,
+    size_of,
+)
 from dataview.plan.node import Node
 from dataview.plan.places import LatePlace
 from dataview.plan.values import cast
 from dataview.write import runs
+from dataview.write.overlap import may_raise
 from dataview.write.spots import Spot
 
 NUMBERS = frozenset((int, float, bool, complex))
+
+KINDS = "biufc"
+"""The kinds of numbers of NumPy."""
+
+ITSELF = object()
+"""The operand that is what is written to."""
 
 
 _Parts: TypeAlias = "list[tuple[Node, np.ndarray, Any, np.ndarray]]"
@@ -62,24 +78,26 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     """Write rows of one node, all of it if there is no key, to those of another."""
     pairs = _in_fields(node, value)
     parts: _Parts = []
+    read: list[Spot] = []
     for target, source in pairs:
-        memory = _memory_to_write(target)
-        given = memory_of(source) if _is_of_memory(source) and not source.has_gaps else None
-        if memory is None or given is None or given.dtype != memory.dtype:
+        memory, leaves = _memory_to_write(target), _leaves(source)
+        if memory is None or not leaves or source.dtype != memory.dtype:
             return False
         if not is_numbered_alike(target, source) or _has_codes_within(target):
             return False
         there = memory[key, ...]
-        rows = given if value_key is None else given[value_key, ...]
-        if there.shape != rows.shape or there.size >= sizes.streamed_elements:
+        rows = _data(source, value_key, there)
+        if rows is None:
             return False
+        read += [_spot(leaf, value_key if _has_rows_of(leaf, source) else None) for leaf in leaves]
         parts.append((target, there, ..., rows))
     if not parts:
         return False
+    is_shown = all(_is_of_memory(source) for _, source in pairs)
     member = runs.Member(
         [_spot(target, key) for target, _ in pairs],
-        [_spot(source, value_key) for _, source in pairs],
-        built.is_part,
+        read,
+        built.is_part and is_shown,
         lambda: [there.copy() for _, there, _, _ in parts],
     )
     runs.begin(member, built)
@@ -89,21 +107,67 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     return True
 
 
-def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, other: Any) -> bool:
-    """Write what an operator makes of some rows, and of a number or an array, over the rows."""
+def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]) -> bool:
+    """Write what a function makes of numbers, arrays and nodes to some rows.
+
+    An operand may be these rows, `ITSELF`.
+    """
     node, key = _in_one_node(node, key)
     memory = _memory_to_write(node)
-    if memory is None or not _is_plain(other):
+    if memory is None:
         return False
     there = memory[key, ...]
-    is_alike = type(other) in NUMBERS or other.shape == there.shape
-    if not is_alike or there.size >= sizes.streamed_elements or runs.is_within_statement():
+    is_small = there.size < sizes.streamed_elements
+    if not is_small and not _is_sure(node, ufunc, there):
         return False
+    given = []
+    for one in operands:
+        given.append(there if one is ITSELF else _operand(one, there.shape))
+        if given[-1] is None:
+            return False
+    if runs.is_within_statement():
+        return False
+    if not is_small:
+        return _computed_there(node, key, partial(ufunc, *given, out=there))
     result = np.empty(there.shape, there.dtype)
-    ufunc(there, other, out=result)
+    ufunc(*given, out=result)
     if LABELS in node.meta and not _are_codes(result, node.meta[LABELS]):
         return False
     return _put([(node, memory, _whole_key(key), result)], key)
+
+
+def _is_sure(node: Node, ufunc: np.ufunc, there: np.ndarray) -> bool:
+    """Whether one call of NumPy's changes memory as a whole: it cannot raise midway."""
+    if there.nbytes > sizes.at_once_bytes or LABELS in node.meta or may_raise():
+        return False
+    return ufunc is not np.power or there.dtype.kind not in "iu"
+
+
+def _operand(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return a number, or the data of what NumPy repeats to a shape; None if it is neither."""
+    if type(value) in NUMBERS:
+        return value
+    if not isinstance(value, Node):
+        return value if _is_plain(value) and is_broadcast_to(value.shape, shape) else None
+    own, dtype = value.shape, value.dtype
+    if own is None or dtype is None or dtype.kind not in KINDS or not is_broadcast_to(own, shape):
+        return None
+    if value.has_gaps or holds_codes(value):
+        return None
+    memory = memory_of(value) if _is_of_memory(value) else None
+    if memory is not None:
+        return memory
+    count = size_of(own)
+    is_small = count < sizes.streamed_elements or count * dtype.itemsize <= sizes.computed_bytes
+    return evaluate(value) if is_small else None
+
+
+def _computed_there(node: Node, key: Any, compute: Callable[[], Any]) -> bool:
+    """Compute a result where it is to be, and return True."""
+    runs.clock[0] += 1
+    with changing(lambda: [_place(node, key)]), held_interrupt():
+        compute()
+    return True
 
 
 def _are_codes(given: Any, labels: Any) -> bool:
@@ -149,7 +213,11 @@ def _put(parts: _Parts, key: Any) -> bool:
 
 
 def _places(parts: _Parts, key: Any) -> list[LatePlace]:
-    return [LatePlace(_stored(node).source, _where(node, key)) for node, _, _, _ in parts]
+    return [_place(node, key) for node, _, _, _ in parts]
+
+
+def _place(node: Node, key: Any) -> LatePlace:
+    return LatePlace(_stored(node).source, _where(node, key))
 
 
 def _spot(node: Any, key: Any) -> Spot:
@@ -234,9 +302,42 @@ def _memory_to_write(node: Node) -> np.ndarray | None:
     if not _is_of_memory(node) or not _stored(node).writable or node.has_gaps:
         return None
     memory = memory_of(node)
-    is_numbers = memory is not None and memory.dtype.kind in "biufc" and memory.flags.writeable
+    is_numbers = memory is not None and memory.dtype.kind in KINDS and memory.flags.writeable
     return memory if is_numbers else None
 
 
 def _is_plain(value: Any) -> bool:
-    return type(value) in NUMBERS or (type(value) is np.ndarray and value.dtype.kind in "biufc")
+    return type(value) in NUMBERS or (type(value) is np.ndarray and value.dtype.kind in KINDS)
+
+
+# --- what is written of a node -------------------------------------------------------------------
+
+
+def _leaves(source: Node) -> list[Node]:
+    """Return the nodes in memory that a node is, or is computed of; none if any is elsewhere."""
+    leaves = leaves_of(source) if type(source) is Elementwise else [source]
+    are_all = not source.has_gaps and all(_is_of_memory(leaf) for leaf in leaves)
+    return leaves if are_all and all(memory_of(leaf) is not None for leaf in leaves) else []
+
+
+def _has_rows_of(leaf: Node, source: Node) -> bool:
+    """Whether a row of what is computed is computed of this row of a leaf."""
+    own, shape = known_shape(leaf), known_shape(source)
+    return len(own) == len(shape) and own[:1] == shape[:1]
+
+
+def _data(source: Node, key: Any, there: np.ndarray) -> np.ndarray | None:
+    """Return rows of a node to be written, None if they have another shape or are large."""
+    is_small = there.size < sizes.streamed_elements
+    if type(source) is not Elementwise:
+        memory = memory_of(source)
+        assert memory is not None
+        found = memory if key is None else memory[key, ...]
+        return found if found.shape == there.shape and is_small else None
+    shape = known_shape(source)
+    rows: Rows | None = None if key is None else range(shape[0])[key]
+    if rows is not None:
+        shape = shape[1:] if isinstance(rows, int) else (len(rows), *shape[1:])
+    if shape != there.shape or not (is_small or there.nbytes <= sizes.computed_bytes):
+        return None
+    return evaluate(source) if rows is None else np.asarray(rows_of(source, rows))

@@ -61,6 +61,19 @@ SHIFTED = statements(
     "a file: ``f.__setitem__(slice(1, None), f[:-1])``",
 )
 
+IN_PLACE = statements(
+    "NumPy: ``a.__iadd__(0.5)``",
+    "a number: ``v.__iadd__(0.5)``",
+    "an array: ``v.__iadd__(b)``",
+    "a view: ``v.__iadd__(w)``",
+    "a row: ``v.__isub__(w[3])``",
+    "what is computed: ``v.__iadd__(w * 0.5)``",
+    "a function: ``np.add(v, w, out=v)``",
+    "a function of one operand: ``np.negative(w, out=v)``",
+    "an assignment: ``v.__setitem__(slice(None), v * 0.5 + w)``",
+    "an assignment of data: ``v.__setitem__(slice(None), (v * 0.5 + w)())``",
+)
+
 
 READING = {
     "v[k]()": "x[k]",
@@ -255,6 +268,11 @@ def main() -> None:
     other = dv.View(a.copy())
     held = [other._sum() for _ in range(1000)], some[100:]._mean(axis=0)
     print(comparison(timed(PENDING, {**names, "held": held})))
+    for rows in (1 << 7, 1 << 15):
+        a = np.random.default_rng(0).normal(size=(rows, WIDTH))
+        names = {"np": np, "a": a, "b": a.copy(), "v": dv.View(a.copy()), "w": dv.View(a * 0.5)}
+        print(heading(f"Changing {a.nbytes >> 10} KB in place"))
+        print(comparison(timed(IN_PLACE, names)))
     with tempfile.TemporaryDirectory() as folder:
         large = np.random.default_rng(0).normal(size=(LARGE // WIDTH, WIDTH))
         np.save(Path(folder) / "a.npy", large)

@@ -1,0 +1,135 @@
+"""Memory that is changed at once: what NumPy does to a copy, from whatever it is computed."""
+
+import operator
+import unittest.mock
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dataview as dv
+from dataview.index.sizes import sizes
+from dataview.write import assignment, update
+from oracle import assert_same, attempt, examples, public_class
+
+OPERATORS = [
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
+    operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor,
+]  # fmt: skip
+
+KEYS = [
+    np.s_[:], np.s_[2:7], np.s_[::2], np.s_[::-1], np.s_[3], np.s_[:, 1], np.s_[1:, ::2],
+    np.s_[:0], np.s_[-1:], np.s_[6:1:-2],
+]  # fmt: skip
+
+OPERANDS = {
+    "a number": lambda x, y: 3,
+    "a float": lambda x, y: 0.5,
+    "an array": lambda x, y: np.arange(36).reshape(9, 4) % 5 - 1,
+    "a row of an array": lambda x, y: np.arange(4) + 1,
+    "other data": lambda x, y: y,
+    "other rows": lambda x, y: y[::-1],
+    "a row": lambda x, y: y[2],
+    "a column": lambda x, y: y[:, 1:2],
+    "one element": lambda x, y: y[2, 3],
+    "itself": lambda x, y: x,
+    "itself turned round": lambda x, y: x[::-1],
+    "its own row": lambda x, y: x[1],
+    "its own column": lambda x, y: x[:, 2:3],
+    "computed": lambda x, y: y * 2 - 1,
+    "computed of itself": lambda x, y: x[::-1] + y,
+    "a part of what is computed": lambda x, y: (x * y)[::-1],
+    "a row of what is computed": lambda x, y: (x - y)[4],
+    "a statistic": lambda x, y: np.mean(x, axis=0),
+    "other truths": lambda x, y: y > 1,
+}
+"""What is written or operated with, of the data that are written and of others."""
+
+DTYPES = st.sampled_from(["f8", "f4", "i8", "i2", "u1", "?", ">i4", "c8"])
+
+
+def data(dtype, seed):
+    return np.random.default_rng(seed).integers(0, 6, (9, 4)).astype(dtype)
+
+
+def with_sizes(streamed, at_once):
+    return sizes.set(
+        streamed_elements=streamed, at_once_bytes=at_once, computed_bytes=at_once, small_elements=8
+    )
+
+
+SIZES = st.sampled_from([(1 << 16, 1 << 26), (8, 1 << 26), (8, 100), (8, 0)])
+"""Small data, data that are large and changed at once, as far as they are, and never."""
+
+
+def all_axes(key):
+    """Return a key for which NumPy returns an array, also of one row or element."""
+    return (*key, ...) if isinstance(key, tuple) else (key, ...)
+
+
+def check(change, key, operand, own, other, seed, limits):
+    """Change a part of data in place, and the same part of an array, by what an operand gives."""
+
+    def changed(wrapped):
+        x, y = data(own, seed), data(other, seed + 1)
+        view = wrapped(x)
+
+        def carried_out(view):
+            given = OPERANDS[operand](view, wrapped(y))
+            change(view, key, given[key] if np.shape(given) == x.shape else given)
+
+        return attempt(carried_out, view)[1], x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refusal, wanted = changed(lambda x: x)
+        with with_sizes(*limits):
+            error, found = changed(dv.View)
+    assert (error is None) == (refusal is None), f"{error!r}, expected {refusal!r}"
+    assert error is None or public_class(error) in (TypeError, ValueError)
+    assert_same(found, data(own, seed) if error else wanted)  # NumPy stops midway at some powers
+
+
+@given(
+    st.sampled_from(OPERATORS), st.sampled_from(KEYS), st.sampled_from([*OPERANDS]),
+    DTYPES, DTYPES, st.integers(0, 9), SIZES,
+)  # fmt: skip
+@examples(600)
+def test_an_operator_changes_a_part(change, key, operand, own, other, seed, limits):
+    def part_changed(view, key, given):
+        change(view[all_axes(key) if isinstance(view, np.ndarray) else key], given)
+
+    check(part_changed, key, operand, own, other, seed, limits)
+
+
+@given(
+    st.sampled_from(KEYS), st.sampled_from([*OPERANDS]), DTYPES, DTYPES, st.integers(0, 9), SIZES
+)
+@examples(400)
+def test_a_part_is_written(key, operand, own, other, seed, limits):
+    def written(view, key, given):
+        if isinstance(view, np.ndarray):
+            np.copyto(view[all_axes(key)], given)  # no digits are lost
+        else:
+            view[key] = given
+
+    check(written, key, operand, own, other, seed, limits)
+
+
+@pytest.mark.parametrize("count", [10, 1 << 16])
+def test_data_in_memory_are_changed_without_a_plan(count, monkeypatch):
+    x, y = np.arange(4.0 * count).reshape(count, 4), np.arange(4.0 * count).reshape(count, 4)[::-1]
+    wanted = (x * 0.5 + y - y[0]) / 2
+    v, w = dv.View(x), dv.View(y)
+    planned = unittest.mock.Mock(side_effect=AssertionError("a plan"))
+    warnings.simplefilter("default")  # a warning that is an error would have the old values needed
+    for room in (assignment, update):
+        monkeypatch.setattr(room, "overwrite", planned)
+    monkeypatch.setattr(assignment, "carry_out", planned)
+    v *= 0.5
+    v += w
+    v -= w[0]
+    v[:] = v * 0.5
+    assert_same(x, wanted)
