@@ -230,6 +230,103 @@ def test_the_prefix_stands_beside_the_index_or_is_given(tmp_path):
         dv.open(path, get="text")
 
 
+def put_indexes(folder, *tables, meta=None):
+    """Put indexes into a folder, and the files that they name."""
+    for number, names in enumerate(tables):
+        rows = "".join(f"{name},{label}\n" for name, label in names)
+        written(folder, f"index-{number}.csv", f"filename,label\n{rows}")
+        for name, _ in names:
+            written(folder, name, f"text of {name}")
+        if meta is not None:
+            written(folder, f"index-{number}-meta.csv", f"prefix\n{meta}\n")
+
+
+SEVERAL = [[("a.txt", "x"), ("007", "y")], [("b.txt", "z")], [("c.txt", "x")]]
+ROWS = [row for table in SEVERAL for row in table]
+
+
+@pytest.mark.parametrize("how", [{}, {"layout": "parts", "manifest": True, "types": "str"}])
+def test_a_pattern_stands_for_one_index(how, tmp_path):
+    put_indexes(tmp_path, *SEVERAL)
+    dv.cache.set_root(tmp_path / "root")
+    try:
+        d = dv.open(tmp_path / "index-*.csv", get="text", **how)
+        for view in (d, pickle.loads(pickle.dumps(d))):
+            assert view.filename().tolist() == [name for name, _ in ROWS]
+            assert view.url().tolist() == [str(tmp_path / name) for name, _ in ROWS]
+            assert view.item().tolist() == [f"text of {name}" for name, _ in ROWS]
+            assert view.target().tolist() == ["xyz".index(label) for _, label in ROWS]
+        own = dv.open(tmp_path / "index-*.csv", get="text", partition=(1, 2), **how)
+        expected = ROWS[2:3] if how else ROWS[1::2]
+        assert own.item().tolist() == [f"text of {name}" for name, _ in expected]
+    finally:
+        dv.cache.set_root(None)
+
+
+def test_a_pattern_elsewhere_stands_for_one_index():
+    system = fsspec.filesystem("memory")
+    for number, table in enumerate(SEVERAL):
+        rows = "".join(f"{name},{label}\n" for name, label in table)
+        system.pipe(f"/several/index-{number}.csv", f"filename,label\n{rows}".encode())
+    for name, _ in ROWS:
+        system.pipe(f"/several/{name}", f"text of {name}".encode())
+    try:
+        d = dv.open("memory://several/index-*.csv", get="text")
+        assert d.item().tolist() == [f"text of {name}" for name, _ in ROWS]
+    finally:
+        system.rm("/several", recursive=True)
+
+
+def test_a_file_that_tells_a_prefix_is_no_index_of_a_pattern(tmp_path):
+    put_indexes(tmp_path, *SEVERAL, meta="sub")
+    for name, _ in ROWS:
+        written(tmp_path, f"sub/{name}", f"below {name}")
+    pattern = tmp_path / "index*.csv"
+    assert dv.open(pattern, get="text").item().tolist() == [f"below {name}" for name, _ in ROWS]
+    inside = dv.open(pattern, get="text", prefix=tmp_path)
+    assert inside.item().tolist() == [f"text of {name}" for name, _ in ROWS]
+    written(tmp_path, "index-1-meta.csv", "prefix\nother\n")
+    with pytest.raises(ValueError, match=r"several prefixes: '.*sub', '.*other'; prefix="):
+        dv.open(pattern, get="text")
+    for number in range(3):
+        (tmp_path / f"index-{number}-meta.csv").unlink()
+    written(tmp_path, "index-meta.csv", "prefix\nsub\n")
+    with pytest.raises(
+        ValueError, match=r"index-meta\.csv says .*index\.csv, which is not .*prefix="
+    ):
+        dv.open(pattern, get="text")
+    assert len(dv.open(pattern, get="text", prefix=tmp_path)) == len(ROWS)
+    written(tmp_path, "index.csv", "filename,label\na.txt,x\n")  # of which the prefix is
+    parts = tmp_path / "index-*.csv"
+    assert dv.open(parts, get="text").item().tolist() == [f"text of {name}" for name, _ in ROWS]
+
+
+def test_a_pattern_for_several_folders_of_indexes_says_what_to_do(tmp_path):
+    for number, table in enumerate(SEVERAL):
+        put_indexes(tmp_path / f"f{number}", table)
+    pattern = f"{tmp_path}/f*/index-0.csv"
+    with pytest.raises(
+        ValueError, match=r"names in an index begin at its folder.*prefix=.*one by one"
+    ):
+        dv.open(pattern, get="text")
+    prefixed = dv.open(pattern, get="text", prefix=tmp_path / "f0")
+    assert prefixed.item[:2]().tolist() == [f"text of {name}" for name, _ in SEVERAL[0]]
+    each = [dv.open(path, get="text") for path in sorted(tmp_path.glob("f*/*.csv"))]
+    joined = dv.concat([one._drop("target") for one in each])
+    assert joined.item().tolist() == [f"text of {name}" for name, _ in ROWS]
+    with pytest.raises(ValueError, match=r"stands for the files of one index.*the folder .*f0"):
+        dv.open(f"{tmp_path}/f*", get="text")
+    with pytest.raises(FileNotFoundError, match="no file has a name of this pattern"):
+        dv.open(f"{tmp_path}/g*.csv", get="text")
+
+
+def test_an_index_of_parts_that_are_not_counted_says_so(tmp_path):
+    put_indexes(tmp_path / "parts", *SEVERAL)
+    for path in (tmp_path / "parts", tmp_path / "parts" / "index-*.csv"):
+        with pytest.raises(ValueError, match=r"counted with manifest=True"):
+            dv.open(path, get="text", layout="parts", format="csv", types=str)
+
+
 def test_names_that_lead_out_of_the_folder_are_refused(tmp_path):
     secret = written(tmp_path, "secret", "s")
     path = written(

@@ -7,6 +7,7 @@ there, `labels` which labels a row has, and in which order rows come.  Nothing b
 until an item is asked for.
 """
 
-from dataview.formats.indexes.opening import INDEX_OPTIONS, Faces, open_indexes
+from dataview.formats.indexes.opening import open_indexes
+from dataview.formats.indexes.tables import INDEX_OPTIONS, Faces
 
 __all__ = ["INDEX_OPTIONS", "Faces", "open_indexes"]

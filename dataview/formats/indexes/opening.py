@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import os
@@ -11,67 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataview.errors import unknown_option
-from dataview.formats.catalogue import opened
 from dataview.formats.elsewhere import Way, way_in
 from dataview.formats.indexes import items
-from dataview.formats.indexes.getters import LastCopies, content, getter_of
+from dataview.formats.indexes.getters import LastCopies, getter_of
 from dataview.formats.indexes.labels import in_label_order, label_columns, labels_node
-from dataview.formats.indexes.places import Addresses, Place, Places, params_text
-from dataview.formats.layouts import laid_out
-from dataview.formats.media.folders import walked
+from dataview.formats.indexes.places import Places, params_text
+from dataview.formats.indexes.tables import Faces, How, is_of_texts, table_of
 from dataview.formats.media.rows import LookedUp
-from dataview.formats.parts import to_be_divided
-from dataview.formats.texts import name_of_unpacked
 from dataview.index import identity
-from dataview.plan.build import field, keyed, record, stored
+from dataview.plan.build import field, record, stored
 from dataview.plan.fields import read_only_meta
 from dataview.plan.gaps import LABELS
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.samples import Items, NumberedSamples, Pairing
-from dataview.sources import (
-    ArraySource,
-    Opening,
-    file_name,
-    folder_and_name,
-    inside,
-    is_url,
-    is_web,
-    names_below,
-    shown,
-)
-from dataview.sources import Place as Elsewhere
+from dataview.sources import Opening
 from dataview.tables import coded
 
-INDEX_OPTIONS = frozenset({"get", "processor", "url_params", "prefix", "order", "filename"})
-"""The options of indexes: what is opened with one of them is an index."""
-
 ORDERS = ("file", "label")
-
-
-class Faces(NamedTuple):
-    """Makes a view of a node, and a node of a sample that a user's function returns."""
-
-    to_view: Callable[[Node], Any]
-    to_node: Callable[[Any], Node]
-
-    def sample(self, value: Any) -> Node:
-        """Return the node of a sample; bytes are an object, as in an array they lose zeros."""
-        return self.to_node(np.array(value, object) if isinstance(value, bytes) else value)
-
-
-class _How(NamedTuple):
-    """What a user says of indexes."""
-
-    faces: Faces
-    filename: str
-    params: str
-    prefix: str | None
-    order: str
-    way: Mapping[str, Any]
-    reach: Elsewhere
-    options: Mapping[str, Any]
 
 
 class _Index(NamedTuple):
@@ -120,7 +76,7 @@ def open_indexes(
         )
     way = {name: options.pop(name) for name in Way._fields if name in options}
     reach = way_in(dict(way)).to()
-    how = _How(faces, filename, params_text(url_params), prefix, order, way, reach, options)
+    how = How(faces, filename, params_text(url_params), prefix, order, way, reach, options)
     indexes = [_index(source, own, how) for source, own in zip(sources, gets, strict=True)]
     first = indexes[0]
     made = first.made
@@ -131,10 +87,15 @@ def open_indexes(
     return record(_joined(first.fields, made), 1)
 
 
-def _index(source: Any, get: Any, how: _How) -> _Index:
+def _index(source: Any, get: Any, how: How) -> _Index:
     """Return an index: a table with the names of its items, or the rows of any data."""
-    path, table, addresses = _table(source, how)
-    if how.filename not in table.fields and get is not None and _is_of_texts(table):
+    path, table, addresses = table_of(source, how)
+    if table.count is None:
+        raise ValueError(
+            f"{path} has no rows with numbers, which the items have: rows of text are counted "
+            "with manifest=True, and _map(function) calls a function with the rows of a stream"
+        )
+    if how.filename not in table.fields and get is not None and is_of_texts(table):
         table = record({how.filename: table}, 1)
     if how.filename not in table.fields:
         return _rows(path, table, get, how)
@@ -167,18 +128,14 @@ def _index(source: Any, get: Any, how: _How) -> _Index:
 _TEXTS = np.dtypes.StringDType()
 
 
-def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
+def _rows(path: str, table: Node, get: Any, how: How) -> _Index:
     """Return an index whose items are the rows of data themselves."""
     if get is not None:
         raise ValueError(
             f"{path} has no column {how.filename!r} with the names of items to get; filename= "
             f"names another one; its columns are: {', '.join(table.fields) or 'none'}"
         )
-    if table.count is None:
-        raise ValueError(
-            f"{path} has no rows with numbers, which would be the items: rows of text are counted "
-            "with manifest=True, and _map(function) calls a function with the rows of a stream"
-        )
+    assert table.count is not None
     view = how.faces.to_view(table)
     is_record = isinstance(table, Record)
     fields = {name: field(table, name) for name in table.fields} if is_record else {}
@@ -189,12 +146,6 @@ def _rows(path: str, table: Node, get: Any, how: _How) -> _Index:
 
 def _row_of(path: str, number: int) -> str:
     return f"row {number} of {path}"
-
-
-def _is_of_texts(table: Node) -> bool:
-    """Whether a node is a line of texts, which may be names of files."""
-    shape, dtype = table.shape, table.dtype
-    return shape is not None and len(shape) == 1 and dtype is not None and dtype.kind in "OUT"
 
 
 def _joined(columns: Mapping[str, Node], more: Mapping[str, Node]) -> dict[str, Node]:
@@ -223,122 +174,3 @@ def _targets(table: Node, faces: Faces) -> dict[str, Node]:
     codes, known = coded(labels, None)
     codes = codes.replaced(meta=read_only_meta({**codes.meta, LABELS: faces.to_view(known)}))
     return {"target": codes} if len(names) == 1 else {"labels": labels, "target": codes}
-
-
-# --- tables --------------------------------------------------------------------------------------
-
-
-def _table(source: Any, how: _How) -> tuple[str, Node, Addresses]:
-    """Return what an index is called, its table, and how the addresses of its items are made."""
-    prefix, params = how.prefix, how.params
-    if isinstance(source, Node):
-        _check_options(how, "the view")
-        return "the view", source, Addresses(prefix or "", None, params, how.reach)
-    if is_url(source):
-        has_suffix = "." in file_name(source) or "format" in how.options
-        is_table = has_suffix or is_web(source)  # of which there is no list of files
-        folder, given = folder_and_name(source)[0] if is_table else source, source
-    else:
-        given = os.path.abspath(source)
-        folder = given if os.path.isdir(given) else os.path.dirname(given)
-    if how.options.get("layout") == "parts":
-        folder, table = given, _in_parts(source, how)
-    elif folder == given:
-        _check_options(how, source)
-        table = _folder(given, how.reach)
-    else:
-        way = how.way if is_url(source) else {}
-        table = _named(opened(source, "r", **_table_options(source, how), **way), source, how, way)
-        prefix = prefix if prefix is not None else _prefix_beside(given, folder, how.reach)
-    within = None if prefix is not None or is_url(folder) else folder
-    return given, table, Addresses(folder if prefix is None else prefix, within, params, how.reach)
-
-
-def _in_parts(path: str, how: _How) -> Node:
-    """Return the rows of a folder of parts, which are the items or have their names."""
-    own = {name: value for name, value in how.options.items() if name not in items.DECODING}
-    table, partition = laid_out(path, "r", **own, **(how.way if is_url(path) else {}))
-    dtype = field(table, how.filename).dtype if how.filename in table.fields else None
-    if dtype is not None and dtype.kind not in "OUT":
-        raise ValueError(
-            f"column {how.filename!r} of the parts in {shown(path)} has {dtype}, and names are "
-            f"texts; for parts of CSV, types={{{how.filename!r}: 'str'}} reads them as they are"
-        )
-    if partition is None:
-        return table
-    first, step = partition
-    return keyed(to_be_divided(table), slice(first, None, step))
-
-
-def _named(table: Node, path: str, how: _How, way: Mapping[str, Any]) -> Node:
-    """Return the table of an index, whose first row has names if the name of that column is there.
-
-    A first row of texts of which two are the same, as two labels may be, is else taken for data.
-    """
-    options = _table_options(path, how)
-    if how.filename in table.fields or "types" not in options or "header" in options:
-        return table
-    with contextlib.suppress(ValueError):
-        again = opened(path, "r", **options, **way, header=0)
-        return again if how.filename in again.fields else table
-    return table
-
-
-def _table_options(path: str, how: _How) -> dict[str, Any]:
-    """Return the options of a table; names of items in a CSV file are texts, as 007 is."""
-    own = {name: value for name, value in how.options.items() if name not in items.DECODING}
-    if name_of_unpacked(how.options.get("format", path)).lower().endswith(("csv", "tsv")):
-        own = {"types": functools.partial(_type_of, how.filename), "short": "missing", **own}
-    return own
-
-
-def _type_of(filename: str, name: str) -> Any:
-    return str if name == filename else None
-
-
-def _check_options(how: _How, what: str) -> None:
-    for name in how.options:
-        if name not in items.DECODING:
-            raise unknown_option(
-                name, [*sorted(INDEX_OPTIONS), *items.DECODING], f"open of {what!r}"
-            )
-
-
-def _folder(path: str, reach: Elsewhere) -> Node:
-    """Return the files below a folder, with the first folder on the way to each as its label."""
-    if is_url(path):
-        below = names_below(reach._replace(url=path))
-        names = [name for name in below if "/." not in f"/{name}"]
-    else:
-        found = walked(path, ())
-        names = [f"{folder}/{name}".lstrip("/") for folder, _, files in found for name in files]
-    if not names:
-        raise ValueError(f"{shown(path)} has no files in it, which would be the items of an index")
-    labels = [name.partition("/")[0] if "/" in name else None for name in names]
-    parts = {"filename": np.array(names, object)}
-    if any(labels):
-        parts["label"] = np.array(labels, object)
-    return record({name: stored(ArraySource(part)) for name, part in parts.items()}, 1)
-
-
-def _prefix_beside(path: str, folder: str, reach: Elsewhere) -> str | None:
-    """Return the prefix of names that the file beside an index has, None if there is none.
-
-    That of `index.csv` is `index-meta.csv`, in whose second line it stands.
-    """
-    name = folder_and_name(path)[1] if is_url(path) else os.path.basename(path)
-    stem, dot, suffix = name_of_unpacked(name).rpartition(".")
-    if suffix.lower() not in ("csv", "tsv"):
-        return None
-    beside = inside(folder, f"{stem}-meta{dot}{suffix}")
-    raw = content(Place(beside, reach=reach)) if is_url(path) or os.path.isfile(beside) else None
-    if raw is None:
-        return None
-    lines = raw.decode("utf-8-sig").split("\n")
-    told = lines[1].strip() if len(lines) > 1 else ""
-    if not told:
-        raise ValueError(
-            f"{beside} says in its second line what stands before the names of the index, and has "
-            "nothing there; prefix= gives it instead"
-        )
-    return told if is_url(told) else inside(folder, told)
