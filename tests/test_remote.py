@@ -245,7 +245,7 @@ def test_a_file_that_is_replaced_between_two_requests(server):
         read_ranges(f"{server.url}/x.bin", [(0, 1), (4000, 1)], gap=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"keep": False}])
+@pytest.mark.parametrize("options", [{}, {"keep": False}, {"layout": "parts"}, {"get": "text"}])
 @pytest.mark.parametrize("url", ["foo://bucket/x.npy", "zip://x.npy::memoryy://x.zip"])
 def test_protocols_that_are_unknown_are_told_with_those_that_are_known(url, options):
     protocol = "memoryy" if "::" in url else "foo"
@@ -259,8 +259,9 @@ def test_a_protocol_without_its_package_says_what_to_install(monkeypatch):
     there = {"class": "no_such_package.System", "err": "install no_such_package"}
     registry = importlib.import_module("fsspec.registry")  # which the mapping of this name hides
     monkeypatch.setitem(registry.known_implementations, "rare", there)
-    with pytest.raises(ImportError, match=r"rare://x\.npy: .*'rare'.*install no_such_package"):
-        dv.open("rare://x.npy")
+    for how in ({}, {"layout": "parts"}, {"get": "text"}):
+        with pytest.raises(ImportError, match=r"^rare://x\.npy: .*'rare'.*install no_such_package"):
+            dv.open("rare://x.npy", **how)
 
 
 def test_a_file_system_that_fails_is_asked_again(monkeypatch, forget):

@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import multiprocessing
+import os
 import threading
 import time
 
@@ -112,6 +113,29 @@ def test_what_is_missing_is_told_with_its_url_and_what_to_do(url, said, options,
     with pytest.raises(FileNotFoundError, match=rf"bucket.*\(.*{said}.*check the URL") as found:
         dv.open(url, storage_options=store.options, **options)
     assert (found.value.errno, found.value.filename) == (errno.ENOENT, url)
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "parts"}, {"get": "text"}])
+@pytest.mark.parametrize("url", ["s3://nobody/*.npy", "s3://bucket/none-*.npy"])
+def test_a_pattern_without_files_is_told_with_what_may_be_wrong(url, options, store):
+    with pytest.raises(FileNotFoundError, match=r"this pattern, or .* bucket .*check the") as found:
+        dv.open(url, storage_options=store.options, **options)
+    assert (found.value.errno, found.value.filename) == (errno.ENOENT, url)
+
+
+@pytest.mark.parametrize("options", [{}, {"keep": False}, {"layout": "parts"}, {"get": "text"}])
+@pytest.mark.parametrize("url", ["s3://bucket/x.npy", "s3://bucket/*.npy"])
+def test_a_server_that_wants_to_know_who_reads_says_how(url, options, store, tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    own = {"client_kwargs": store.options["client_kwargs"]}
+    told = r"who reads there \(Unable to locate credentials\); storage_options= .*'anon': True"
+    with pytest.raises(PermissionError, match=told) as found:
+        dv.open(url, storage_options=own, **options)
+    assert (found.value.errno, found.value.filename) == (errno.EACCES, url)
 
 
 def test_a_server_that_is_gone(store):

@@ -33,7 +33,7 @@ def text_of_saved(folder: str, reach: Place) -> str | None:
     place = inside(folder, f"{NAME}.json")
     try:
         if is_url(folder):
-            text = read_all(reach._replace(url=place))
+            text = read_all(reach._replace(url=place, called=folder))
         else:
             with open_regular(place) as file:
                 text = file.read(LONGEST_TEXT + 1)

@@ -36,13 +36,17 @@ class WholeOnly(OSError):
 
 
 class Place(NamedTuple):
-    """A file that is elsewhere, and how it is reached."""
+    """A file that is elsewhere, and how it is reached.
+
+    `called` is what errors call it, if a user has given another URL that this one was made of.
+    """
 
     url: str
     options: Mapping[str, Any] | None = None
     timeout: float = 30.0
     deadline: float = 10.0
     version: str | None = None
+    called: str = ""
 
     def check(self, version: str) -> None:
         """Raise if the file is of another version than the one that is known, if that is so."""
@@ -89,23 +93,37 @@ def look_at_place(place: Place, count: int) -> tuple[bytes, int, str]:
 
 def attempted(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
     """Make an attempt with the file system of a place, and others while that may help."""
-    with naming(place.url, "read"):
+    with naming(place.called or place.url, "read"):
         return repeated(lambda: _with_system(place, attempt), place_may_pass, place.deadline)
 
 
-ABSENT: Mapping[type[OSError], tuple[int, str]] = {
-    FileNotFoundError: (
+LOCKED = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
+"""Names of errors that libraries of file systems raise where nothing says who the user is."""
+
+ABSENT: Mapping[str, tuple[type[OSError], int, str]] = {
+    **dict.fromkeys(
+        LOCKED,
+        (
+            PermissionError,
+            errno.EACCES,
+            "nothing says who reads there ({}); storage_options= have the key or the account, or "
+            "say that anybody may read, as {{'anon': True}} does for S3",
+        ),
+    ),
+    "FileNotFoundError": (
+        FileNotFoundError,
         errno.ENOENT,
         "no file or folder is there, or the bucket that it would be in is lacking ({}); check the "
         "URL, and that storage_options= lead to the right server",
     ),
-    PermissionError: (
+    "PermissionError": (
+        PermissionError,
         errno.EACCES,
         "the server does not allow that ({}); storage_options= have the key or the account of who "
         "may read there",
     ),
 }
-"""What errors of file systems mean that name a part of the URL, or no place at all."""
+"""What errors of file systems mean that name a part of the URL, or no place at all, by names."""
 
 
 @contextlib.contextmanager
@@ -115,24 +133,28 @@ def naming(url: str, what: str) -> Iterator[None]:
         yield
     except Exception as error:
         error.add_note(f"while {shown(url)} was {what}")
-        kind = next((kind for kind in ABSENT if isinstance(error, kind)), None)
-        if kind is None or getattr(error, "filename", None) is not None:
+        names = [one.__name__ for one in type(error).__mro__ if one.__name__ in ABSENT]
+        if not names or getattr(error, "filename", None) is not None:
             raise
-        number, told = ABSENT[kind]
+        kind, number, told = ABSENT[names[0]]
         named = kind(number, told.format(shortened(str(error))), shown(url))
         named.__notes__ = error.__notes__
         raise named from error
 
 
-def system_at(url: str, options: Mapping[str, Any], is_new: bool = False) -> tuple[Any, str]:
+def system_at(
+    url: str, options: Mapping[str, Any], is_new: bool = False, called: str = ""
+) -> tuple[Any, str]:
     """Return the file system of fsspec in which a URL is, and the path there.
+
+    `called` is what errors call the URL, if that is another one.
 
     fsspec keeps what it has opened, for each process and thread, unless it `is_new`; an archive is
     always new, which would stay open with that.
     """
     fsspec = import_library("fsspec", "dataview[remote]")
     first, *others = url.split("::")
-    kinds = [_kind_of(part, url, fsspec) for part in (first, *others) if "://" in part]
+    kinds = [_kind_of(part, called or url, fsspec) for part in (first, *others) if "://" in part]
     is_archive = "://" in first and hasattr(kinds[0], "close")
     new = {"skip_instance_cache": True} if is_new or is_archive else {}
     found: tuple[Any, str] = fsspec.core.url_to_fs(url, **{**new, **options})
@@ -158,7 +180,7 @@ def _kind_of(part: str, url: str, fsspec: Any) -> Any:
 
 
 def _with_system(place: Place, attempt: Callable[[Any, str], Result]) -> Result:
-    system, path = system_at(place.url, place.options or {})
+    system, path = system_at(place.url, place.options or {}, called=place.called)
     try:
         return attempt(system, path)
     finally:
