@@ -85,6 +85,17 @@ def for_file(path: str) -> str:
     return OPENED_BY.get(os.path.splitext(path)[1].lower(), "")
 
 
+def for_pattern(is_elsewhere: bool) -> str:
+    """Return the error for a pattern that stands for no file."""
+    told = "no file has a name of this pattern"
+    if not is_elsewhere:
+        return told
+    return (
+        f"{told}, or the folder or the bucket that it would be in is lacking; check the URL, and "
+        "that storage_options= lead to the right server"
+    )
+
+
 def for_missing(path: str) -> str:
     """Say that there is no file, or that the path goes on inside of one: its fields are below."""
     file, inside = path, list[str]()

@@ -375,12 +375,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str] | None:
     else:
         found = sorted(glob.glob(pattern, recursive=True), key=in_order)
     if not found:
-        told = "no file has a name of this pattern"
-        if is_url(pattern):
-            told += (
-                ", or the folder or the bucket that it would be in is lacking; check the URL, and "
-                "that storage_options= lead to the right server"
-            )
+        told = advice.for_pattern(is_elsewhere=is_url(pattern))
         raise FileNotFoundError(errno.ENOENT, told, shown(pattern))
     return found
 
