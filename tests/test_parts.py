@@ -2059,6 +2059,37 @@ def test_what_one_part_cannot_read_is_not_missing(tmp_path, made, order):
         dv.open(tmp_path, layout="parts", schema="union", manifest=True)
 
 
+@pytest.mark.parametrize("made", [json_part, arrow_part])
+def test_what_a_manifest_knows_that_a_part_cannot_read_is_not_missing(tmp_path, made):
+    how = {"layout": "parts", "schema": "union"}
+    for number in range(2):
+        made(tmp_path / f"part-{number}", [number, "x"])
+    for manifest in (True, None):
+        d = dv.open(tmp_path, **how, manifest=manifest)
+        assert (d._fields(), d.r().tolist()) == (("r",), [0, 1, 0, 1])
+    made(tmp_path / "part-2", [5, 6])  # which has the column
+    told = r"part-0\..* is no part: field 'b' is not readable there"
+    with pytest.raises(ValueError, match=told), pytest.warns(RuntimeWarning, match="out of date"):
+        dv.open(tmp_path, **how)
+    for again in (d._refresh, lambda: dv.open(tmp_path, **how, manifest=True)):
+        with pytest.raises(ValueError, match=told):
+            again()
+    made(tmp_path / "part-2", [5, "x"])
+    assert len(dv.open(tmp_path, **how, manifest=True)) == 6
+
+
+def test_a_field_that_a_part_cannot_read_says_why(tmp_path):
+    (tmp_path / "part-0.jsonl").write_text('{"r": 0}\n')
+    json_part(tmp_path / "part-1", [1, "x"])
+    for manifest in (True, None):
+        d = dv.open(tmp_path, layout="parts", manifest=manifest)
+        assert d.r().tolist() == [0, 0, 1]
+        with pytest.raises(
+            AttributeError, match=r"'b' is an integer in line 1 and a text in line 2"
+        ):
+            d.b()
+
+
 @pytest.mark.parametrize("first", ["no values", "no rows"])
 @pytest.mark.parametrize("layout", [None, "parts"])
 @pytest.mark.parametrize("write", [pq.write_table, feather.write_feather])

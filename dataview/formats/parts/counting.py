@@ -20,6 +20,7 @@ from dataview.formats.parts.columns import (
     unread_of,
 )
 from dataview.formats.parts.listing import File, Listing, listed
+from dataview.formats.parts.manifest import Reasons
 from dataview.formats.tables import Kind, Name
 from dataview.plan.node import Node
 from dataview.sources import Opening, Place, WholeOnly, from_here, is_url, shown
@@ -91,15 +92,12 @@ Labels = Mapping[Name, list[object]]
 """What the codes of columns stand for."""
 
 
-Reasons = Mapping[Name, str]
-"""Why columns of a part cannot be read."""
-
-
 class Counted(NamedTuple):
     """Listed parts with how many rows each has, and which of some schemas.
 
     `models` are the first files that have each schema, and `labels` are what codes stand for, in
-    all parts that were looked at, of which these may be some.
+    all parts that were looked at, of which these may be some.  `unread` says of some of these why
+    they have columns that cannot be read.
     """
 
     listing: Listing
@@ -108,6 +106,7 @@ class Counted(NamedTuple):
     which: tuple[int, ...]
     models: tuple[File, ...]
     labels: Labels
+    unread: Mapping[File, Reasons]
 
     def facts(self) -> dict[File, Fact]:
         """Return what is known of each file."""
@@ -151,7 +150,7 @@ def counted(
     out before, else the manifest is asked: who goes by neither opens all parts, so that those
     elsewhere are not looked at before.
     """
-    noted, labels = _noted(how) if known is None else (known.facts(), known.labels)
+    noted, labels, unread = _noted(how) if known is None else _found_before(known)
     if noted is not None or how.manifest:
         listing = listing.seen(how.reach)
     places = [n for n, file in enumerate(listing.files) if noted is None or file not in noted]
@@ -178,12 +177,15 @@ def counted(
     facts = {**(noted or {}), **fresh}
     labels = labels_together([labels, *(one.labels for one in found)])
     schemas = [facts[file][1] for file in listing.files]
-    for number, one in zip(places, found, strict=True):
-        _check_readable(listing.path(number), one.unread, schemas)
-    whole = _together(listing, [facts[file] for file in listing.files], labels)
+    own = {listing.files[n]: one.unread for n, one in zip(places, found, strict=True)}
+    every = {**unread, **own}
+    unread = {file: every[file] for file in listing.files if every.get(file)}
+    for file, why in unread.items():
+        _check_readable(listing.path_of(file), why, schemas)
+    whole = _together(listing, [facts[file] for file in listing.files], labels, unread)
     if how.manifest and places:
-        told = (whole.rows, whole.schemas, whole.which, whole.labels)
-        manifest.write(how.noted, listing.files, told, how.format, how.options)
+        told = (whole.rows, whole.schemas, whole.which)
+        manifest.write(how.noted, listing.files, told, labels, unread, how.format, how.options)
     return whole, found[0].first if found else None
 
 
@@ -197,21 +199,33 @@ def _check_readable(path: str, unread: Reasons, schemas: Sequence[Schema]) -> No
             )
 
 
-def _noted(how: How) -> tuple[Mapping[File, Fact] | None, Labels]:
-    """Return what the manifest says of parts, None if there is none of parts opened so."""
+_Before = tuple[Mapping[File, Fact] | None, Labels, Mapping[File, Reasons]]
+"""What is known of files, of labels, and of columns that cannot be read; None for nothing."""
+
+_NOTHING: _Before = None, {}, {}
+
+
+def _found_before(known: Counted) -> _Before:
+    return known.facts(), known.labels, known.unread
+
+
+def _noted(how: How) -> _Before:
+    """Return what the manifest says of parts, nothing if there is none of parts opened so."""
     if how.manifest is False or not os.path.isfile(how.noted):
-        return None, {}
+        return _NOTHING
     try:
         known = manifest.read(how.noted)
     except manifest.BrokenManifest:
         if how.manifest:  # a new one is made
-            return None, {}
+            return _NOTHING
         raise
     is_same = (known.format, known.options) == (how.format, dict(how.options))
-    return (known.parts, known.labels) if is_same else (None, {})
+    return (known.parts, known.labels, known.unread) if is_same else _NOTHING
 
 
-def _together(listing: Listing, facts: Sequence[Fact], labels: Labels) -> Counted:
+def _together(
+    listing: Listing, facts: Sequence[Fact], labels: Labels, unread: Mapping[File, Reasons]
+) -> Counted:
     """Return parts with their rows; parts of one schema share it.
 
     Text without rows does not say what its columns are, so that these are as those of others.
@@ -230,4 +244,4 @@ def _together(listing: Listing, facts: Sequence[Fact], labels: Labels) -> Counte
     order = sorted(range(len(which)), key=lambda number: (counts[number] > 0, -number))
     model_of = {which[number]: listing.files[number] for number in order}
     models = tuple(model_of[number] for number in range(len(schemas)))
-    return Counted(listing, counts, tuple(schemas), tuple(which), models, labels)
+    return Counted(listing, counts, tuple(schemas), tuple(which), models, labels, unread)

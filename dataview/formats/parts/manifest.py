@@ -32,6 +32,9 @@ _TEXT = "text"
 
 Schema = Mapping[Name, Kind]
 
+Reasons = Mapping[Name, str]
+"""Why columns of a part cannot be read."""
+
 
 class BrokenManifest(ValueError):
     """A file that is called as a manifest of parts, and is none that this dataview reads."""
@@ -40,13 +43,15 @@ class BrokenManifest(ValueError):
 class Known(NamedTuple):
     """What a manifest says: the format of the parts, and of each its rows and columns.
 
-    `labels` are what codes stand for in all parts.
+    `labels` are what codes stand for in all parts, and `unread` says of some of these which columns
+    are there and cannot be read.
     """
 
     format: str
     options: Mapping[str, Any]
     parts: Mapping[File, tuple[int, Schema]]
     labels: Mapping[Name, list[object]]
+    unread: Mapping[File, Reasons]
 
 
 def place_of(paths: str | Sequence[str], reach: Place) -> str:
@@ -92,8 +97,13 @@ def read(place: str) -> Known:
             File(str(name), int(size), int(time)): (_rows(rows), schemas[which])
             for name, size, time, rows, which in found["parts"]
         }
-        labels = {tuple(name): [*own] for name, own in found.get("labels", ())}
-        return Known(str(found["format"]), dict(found["options"]), parts, labels)
+        files = [*parts]
+        labels = {tuple(name): [*own] for name, own in found["labels"]}
+        unread = {
+            files[number]: {tuple(name): str(why) for name, why in own}
+            for number, own in found["unread"]
+        }
+        return Known(str(found["format"]), dict(found["options"]), parts, labels, unread)
     except BrokenManifest:
         raise
     except (ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError, ValueError):
@@ -106,18 +116,23 @@ def read(place: str) -> Known:
 def write(
     place: str,
     files: Sequence[File],
-    counted: tuple[Sequence[int], Sequence[Schema], Sequence[int], Mapping[Name, list[object]]],
+    counted: tuple[Sequence[int], Sequence[Schema], Sequence[int]],
+    labels: Mapping[Name, list[object]],
+    unread: Mapping[File, Reasons],
     format: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Write a manifest: rows by part, schemas, which of these each part has, and labels."""
-    rows, schemas, which, labels = counted
+    """Write a manifest: rows by part, schemas, which of these each has, and what `Known` has."""
+    rows, schemas, which = counted
     told_schemas = [
         [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
     ]
     parts = [[*file, count, number] for file, count, number in zip(files, rows, which, strict=True)]
     told = {"format": format, "options": dict(options), "schemas": told_schemas, "parts": parts}
     told["labels"] = [[name, _with_words(own, name)] for name, own in labels.items()]
+    told["unread"] = [
+        [number, [*unread[file].items()]] for number, file in enumerate(files) if file in unread
+    ]
     try:
         text = json.dumps({"version": VERSION, **told})
     except TypeError as error:

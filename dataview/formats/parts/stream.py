@@ -121,7 +121,7 @@ class PartSamples(ClosableSamples):
         two = self.listing._replace(files=(self.model, file))
         schemas = (self.fact[1], kinds)
         table = PartsTable(
-            Counted(two, (0, rows), schemas, (0, 1), two.files, self.labels), self.how
+            Counted(two, (0, rows), schemas, (0, 1), two.files, self.labels, {}), self.how
         )
         for name, kind in table.kinds.items():
             self._check_told(name, kind, shown(self.listing.path(number)))
@@ -175,6 +175,6 @@ def stream_of_parts(how: How, whole: Listing, listing: Listing) -> Stream:
         return Stream(samples)
     schemas = (fact[1],)
     own = whole.only(range(number, number + 1))
-    table = PartsTable(Counted(own, (fact[0],), schemas, (0,), own.files, labels), how)
+    table = PartsTable(Counted(own, (fact[0],), schemas, (0,), own.files, labels, {}), how)
     rows = node_of_parts(table, node)
     return Stream(samples, select(rows, parse(0, known_shape(rows))))

@@ -28,7 +28,8 @@ def node_of_parts(
     labels = {name: own for name, own in known.items() if name in coded}
     table.number_alike(labels)
     if [*table.kinds] != [ROWS]:
-        lost = like.fields.unread
+        reasons = [told for own in table.these.unread.values() for told in own.items()]
+        lost = {name[0]: why for name, why in reasons if len(name) == 1} | like.fields.unread
         metas = {**metas_of(like), **others}
         for name in metas.keys() & known.keys() - coded:  # other parts have values as they are
             metas[name] = {key: told for key, told in metas[name].items() if key != LABELS}
