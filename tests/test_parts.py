@@ -296,6 +296,43 @@ def test_a_folder_without_parts_or_with_several_kinds_says_so(tmp_path):
     assert len(dv.open(folder, layout="parts", format="npy")) == 78
 
 
+def test_links_among_parts_are_followed_and_say_if_they_lead_nowhere(tmp_path):
+    folder = put_npy(tmp_path / "x")
+    np.save(tmp_path / "more.npy", X[:2])
+    (folder / "part-00005.npy").symlink_to(tmp_path / "more.npy")
+    assert_same(dv.open(folder, layout="parts")(), np.concatenate([X, X[:2]]))
+    (folder / ".hidden").symlink_to(tmp_path / "none")
+    (folder / "part-00006.npy").symlink_to(tmp_path / "none.npy")
+    told = r"the part is a link to .*none\.npy, where no file is.*part-00006\.npy"
+    with pytest.raises(FileNotFoundError, match=told):
+        dv.open(folder, layout="parts")
+
+
+def test_a_link_that_leads_out_of_a_saved_folder_is_no_part_of_it(tmp_path):
+    dv.View(X)._save(tmp_path / "x", "folder", rows_per_part=40)
+    np.save(tmp_path / "more.npy", X[40:])
+    (tmp_path / "x" / "part-00001.npy").unlink()
+    (tmp_path / "x" / "part-00001.npy").symlink_to(tmp_path / "more.npy")
+    for how in ({}, {"layout": "parts"}):
+        with pytest.raises(
+            ValueError, match=r"part-00001.* is reached by a link to .*more\.npy, out"
+        ):
+            dv.open(tmp_path / "x", **how)
+
+
+def test_a_file_that_is_removed_while_its_folder_is_listed_is_no_part(tmp_path, monkeypatch):
+    folder, stat = put_npy(tmp_path / "x"), os.stat
+
+    def removed(path, *args, **options):
+        if str(path).endswith("part-00001.npy"):
+            (folder / "part-00001.npy").unlink(missing_ok=True)
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", removed)
+    d = dv.open(folder, layout="parts")
+    assert_same(d(), np.concatenate([X[: EDGES[1]], X[EDGES[2] :]]))
+
+
 def test_numbers_in_names_count_as_numbers(tmp_path):
     put_npy(tmp_path / "x", X, range(0, 79, 6), "p{}.npy")
     assert_same(dv.open(tmp_path / "x", layout="parts")(), X)

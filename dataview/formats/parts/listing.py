@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import hashlib
 import os
 import re
@@ -80,17 +82,31 @@ def listed(paths: str | Sequence[str], suffixes: Collection[str], reach: Place) 
     if is_url(paths):
         found = files_at(reach._replace(url=paths))
         whole = _of_urls(found, [*found.values()])
-    else:
-        with os.scandir(paths) as entries:
-            files = [_file(one.name, one.stat()) for one in entries if not one.is_dir()]
-        whole = Listing(paths, tuple(files))
-    parts = {
-        file.name: file
-        for file in whole.files
-        if file.name[0] not in "._" and file.name != "dataview.json"
-    }
-    names = _of_one_kind(shown(paths), [*parts], tuple(suffixes))
-    return whole._replace(files=tuple(map(parts.__getitem__, names)))
+        known = {file.name: file for file in whole.files}
+        names = _of_parts(paths, known, suffixes)
+        return whole._replace(files=tuple(map(known.__getitem__, names)))
+    with os.scandir(paths) as entries:
+        here = [one.name for one in entries if not one.is_dir()]
+    files = map(functools.partial(_file_here, paths), _of_parts(paths, here, suffixes))
+    return Listing(paths, tuple(filter(None, files)))
+
+
+def _file_here(folder: str, name: str) -> File | None:
+    """Return a file of a folder, None if it has been removed since the folder was listed."""
+    path = os.path.join(folder, name)
+    try:
+        return _file(name, os.stat(path))
+    except FileNotFoundError:
+        if not os.path.islink(path):
+            return None
+        told = f"the part is a link to {os.readlink(path)}, where no file is; remove or mend it"
+        raise FileNotFoundError(errno.ENOENT, told, path) from None
+
+
+def _of_parts(folder: str, names: Iterable[str], suffixes: Collection[str]) -> list[str]:
+    """Return in order the names of those files of a folder that are its parts."""
+    own = [name for name in names if name[0] not in "._" and name != "dataview.json"]
+    return _of_one_kind(shown(folder), own, tuple(suffixes))
 
 
 def _of_paths(paths: Sequence[str]) -> Listing:

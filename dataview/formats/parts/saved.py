@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dataview.formats.contents import led_out
 from dataview.formats.field_tree import NAME
 from dataview.formats.restored_tree import LONGEST_TEXT, restored
 from dataview.plan.node import Node
@@ -65,6 +66,9 @@ def open_saved(
         if not name.endswith(".npy") or os.path.basename(name).startswith("."):
             continue
         path, at = inside(folder, name), name.removesuffix(".npy")
+        why = None if is_url(folder) else led_out(path, folder)
+        if why is not None:
+            raise ValueError(f"{path} {why}")
         if found := _PART.fullmatch(at):
             parts.setdefault(found[1] or "", []).append(path)
         else:
