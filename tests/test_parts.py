@@ -406,6 +406,15 @@ def test_rows_of_one_part_are_taken_in_any_order(tmp_path, rng):
         assert_same(x[rows, ::-1](), columns["a"][np.array(rows, int), ::-1])
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+def test_a_table_whose_only_column_is_called_rows_is_a_table(suffix, tmp_path):
+    for number in range(2):
+        dv.View(rows=np.arange(3) + 3 * number)._save(tmp_path / f"p{number}{suffix}")
+    for manifest in (True, None, False):
+        d = dv.open(tmp_path, layout="parts", manifest=manifest)
+        assert d._fields() == ("rows",) and d.rows().tolist() == [*range(6)]
+
+
 def test_structured_arrays_and_windows_of_parts(tmp_path):
     records = np.zeros(10, [("a", "i4"), ("b", "f8", (2,))])
     records["a"] = np.arange(10)
@@ -1987,6 +1996,25 @@ def test_codes_in_one_part_and_values_in_another_are_values(called, schema, orde
         own = dv.open(tmp_path, layout="parts", schema=schema, partition=(0, 2), **how)
         ends = columns[0].to_pylist() + columns[2].to_pylist()
         assert pa.table(own)["c"].to_pylist() == ends
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4"])
+def test_codes_have_room_for_the_labels_of_all_parts(dtype, lacks, tmp_path):
+    expected = []
+    for number in range(3):
+        labels = [f"{number}-{n}" for n in range(100)]
+        codes = dv.View(np.arange(100, dtype=dtype))._with_meta(labels=labels)
+        has_codes = not (lacks and number == 1)
+        fields = {"c": codes} if has_codes else {}
+        dv.View(n=np.arange(100), **fields)._save(tmp_path / f"p{number}.h5")
+        expected += labels if has_codes else [None] * 100
+    for manifest in (None, True, None):
+        d = dv.open(tmp_path, layout="parts", schema="union", manifest=manifest)
+        known = d.c._labels()().tolist()
+        assert [known[code] if code >= 0 else None for code in d.c().tolist()] == expected
+        assert d.c()[::-1].tolist() == d.c[::-1]().tolist()
+        assert (d.c == "2-7")().tolist() == [label == "2-7" for label in expected]
 
 
 def test_a_stream_whose_first_part_has_codes_tells_of_values(tmp_path):

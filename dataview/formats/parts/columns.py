@@ -13,6 +13,7 @@ from dataview.formats.tables import (
     ColumnSource,
     Kind,
     Name,
+    is_void,
     nothing_of,
     table_node,
     tells_missing,
@@ -89,8 +90,13 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     return kind.meant(leaf.node.meta)
 
 
-def agreeing(schemas: Sequence[Mapping[Name, Kind]], schema: str) -> list[dict[Name, Kind]]:
-    """Return what the columns of parts are such that all parts agree, as files of one table do."""
+def agreeing(
+    schemas: Sequence[Mapping[Name, Kind]], schema: str, labels: Mapping[Name, list[object]]
+) -> list[dict[Name, Kind]]:
+    """Return what the columns of parts are such that all parts agree, as files of one table do.
+
+    `labels` are what codes stand for in all parts.
+    """
     seen = [{name: kind.seen for name, kind in own.items() if kind.seen} for own in schemas]
     found = [{name: kind_seen(bits) for name, bits in own.items()} for own in agreed(seen, schema)]
     whole = [{**own, **again} for own, again in zip(schemas, found, strict=True)]
@@ -99,15 +105,28 @@ def agreeing(schemas: Sequence[Mapping[Name, Kind]], schema: str) -> list[dict[N
         for name, kind in own.items():
             if not is_of_codes(kind):
                 plain.setdefault((name, f"codes of {kind.nature or kind.dtype}"), kind)
-    return [
-        {name: _decoded(kind, plain.get((name, kind.nature))) for name, kind in own.items()}
-        for own in whole
-    ]
+    lacking = {name for name in labels for own in schemas if name not in own or is_void(own[name])}
+
+    def agreed_kind(name: Name, kind: Kind) -> Kind:
+        found = _decoded(kind, plain.get((name, kind.nature)))
+        if not is_of_codes(found):
+            return found
+        return _wide_enough(found, len(labels.get(name, ())), name in lacking)
+
+    return [{name: agreed_kind(name, kind) for name, kind in own.items()} for own in whole]
 
 
 def is_of_codes(kind: Kind) -> bool:
     """Whether values are codes of labels, of which none is for what is missing."""
     return bool(kind.nothing == MISSING)
+
+
+def _wide_enough(kind: Kind, count: int, are_lacking: bool) -> Kind:
+    """Return codes of a dtype that has room for so many labels, and for -1 if some are lacking."""
+    fits = count - 1 <= np.iinfo(kind.dtype).max
+    if fits and not (are_lacking and kind.dtype.kind == "u"):
+        return kind
+    return kind._replace(dtype=np.promote_types(kind.dtype, np.min_scalar_type(-max(count, 1))))
 
 
 DECODED = ("string", "binary", "")
@@ -215,12 +234,14 @@ def labels_together(several: Iterable[Mapping[Name, list[object]]]) -> dict[Name
     return {name: [*own] for name, own in found.items()}
 
 
-def recoded(column: Column, own: list[object], labels: list[object], where: str) -> Column:
+def recoded(
+    column: Column, own: list[object], labels: list[object], dtype: np.dtype, where: str
+) -> Column:
     """Return codes of a part as numbers of other labels, or raise if these lack one of them."""
     if own == labels:
         return column
     if isinstance(column.values, Column):
-        return column._replace(values=recoded(column.values, own, labels, where))
+        return column._replace(values=recoded(column.values, own, labels, dtype, where))
     known = {label: number for number, label in enumerate(labels)}
     unknown = [label for label in own if label not in known]
     if unknown:
@@ -228,8 +249,8 @@ def recoded(column: Column, own: list[object], labels: list[object], where: str)
             f"{where} has codes of other labels than the first part ({unknown[0]!r} is not among "
             "those), so its codes say something else; manifest=True numbers the labels of all parts"
         )
-    numbers = np.array([*(known[label] for label in own), -1], column.values.dtype)
-    return column._replace(values=numbers[column.values])
+    numbers = np.array([*(known[label] for label in own), MISSING])  # which is at -1, too
+    return column._replace(values=numbers.astype(dtype)[column.values])
 
 
 def windows_of(node: Node) -> dict[str, Window]:

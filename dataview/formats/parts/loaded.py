@@ -83,7 +83,7 @@ class PartFile(Table):
         if not is_of_codes(self.agreed[name]):
             return decoded(codes, own, self.agreed[name])
         where = f"field {'.'.join(name)!r} of {shown(self.path)}"
-        return recoded(codes, own, self.labels.get(name, []), where)
+        return recoded(codes, own, self.labels.get(name, []), self.agreed[name].dtype, where)
 
     def is_opened(self, node: Node) -> None:
         """Take the node of the part, which was opened already."""
@@ -126,7 +126,7 @@ class PartsTable(Tables):
     def __init__(self, these: Counted, how: How) -> None:
         listing = these.listing
         schema = how.joined_by(are_counted=False)
-        agreed = agreeing(these.schemas, schema)
+        agreed = agreeing(these.schemas, schema, these.labels)
 
         def part(path: str, rows: int, which: int) -> tuple[PartFile, Mapping[Name, Kind]]:
             own = agreed[which]

@@ -13,6 +13,7 @@ from dataview.formats.tables import DECIMAL, Name, column_node, table_node
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Fields
 from dataview.plan.gaps import LABELS
+from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 
 
@@ -27,7 +28,7 @@ def node_of_parts(
     coded = {name for name, kind in table.kinds.items() if is_of_codes(kind)}
     labels = {name: own for name, own in known.items() if name in coded}
     table.number_alike(labels)
-    if [*table.kinds] != [ROWS]:
+    if isinstance(like, Record):
         reasons = [told for own in table.these.unread.values() for told in own.items()]
         lost = {name[0]: why for name, why in reasons if len(name) == 1} | like.fields.unread
         metas = {**metas_of(like), **others}
