@@ -828,6 +828,23 @@ def test_a_part_of_a_stream_with_another_schema_is_refused_in_its_turn(tmp_path)
     assert d.a_mask().tolist() == [True, True, True, False, True]
 
 
+@pytest.mark.parametrize("manifest", [False, True])
+def test_a_part_of_other_values_than_when_it_was_counted_is_noticed(manifest, tmp_path):
+    folder = put_npy(tmp_path / "x", X, range(0, 79, 13))
+    d = dv.open(folder, layout="parts", manifest=manifest, parts_in_memory=1)
+    assert_same(d[:13](), X[:13])
+    np.save(folder / "part-00002.npy", X[26:39] + 1)
+    expected = X + (np.arange(78) // 13 == 2)[:, None]
+    assert_same(d[13:26](), X[13:26])
+    with pytest.raises(
+        ValueError, match=r"part-00002\.npy has changed since its rows were counted"
+    ):
+        d[26:39]()
+    d._refresh()
+    assert_same(d(), expected)
+    assert_same(dv.open(folder, layout="parts")(), expected)  # the manifest is made anew, too
+
+
 def test_a_part_that_changes_after_it_was_counted_is_noticed(tmp_path):
     d = dv.open(put_npy(tmp_path / "x"), layout="parts")
     np.save(tmp_path / "x" / "part-00003.npy", X[:3])

@@ -95,7 +95,7 @@ def _file_here(folder: str, name: str) -> File | None:
     """Return a file of a folder, None if it has been removed since the folder was listed."""
     path = os.path.join(folder, name)
     try:
-        return _file(name, os.stat(path))
+        return file_at(path, name)
     except FileNotFoundError:
         if not os.path.islink(path):
             return None
@@ -114,9 +114,7 @@ def _of_paths(paths: Sequence[str]) -> Listing:
     if any(map(is_url, paths)):
         return _of_urls(paths, [There(UNSEEN, "")] * len(paths))
     folder = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return Listing(
-        folder, tuple(_file(os.path.relpath(path, folder), os.stat(path)) for path in paths)
-    )
+    return Listing(folder, tuple(file_at(path, os.path.relpath(path, folder)) for path in paths))
 
 
 def _of_urls(urls: Collection[str], known: Sequence[There]) -> Listing:
@@ -141,7 +139,9 @@ def _number(version: str) -> int:
     return int.from_bytes(hashlib.sha256(version.encode()).digest()[:7])
 
 
-def _file(name: str, told: os.stat_result) -> File:
+def file_at(path: str, name: str) -> File:
+    """Return what tells the file at a path, which has a name among others, from another one."""
+    told = os.stat(path)
     return File(name, told.st_size, told.st_mtime_ns)
 
 

@@ -27,6 +27,7 @@ from dataview.formats.parts.columns import (
     rows_in,
 )
 from dataview.formats.parts.counting import Counted, How, counted
+from dataview.formats.parts.listing import File, file_at
 from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
 from dataview.plan.node import Node
 from dataview.sources import again, file_name, is_url, shown
@@ -43,6 +44,7 @@ class PartFile(Table):
     def __init__(
         self,
         path: str,
+        file: File,
         rows: int,
         kinds: Mapping[Name, Kind],
         agreed: Mapping[Name, Kind],
@@ -51,7 +53,8 @@ class PartFile(Table):
         """Take what the columns of the part are, and what they are as all parts agree on it."""
         name = file_name(path) if is_url(path) else os.path.basename(path)
         super().__init__(name, np.array([0, rows], np.intp))
-        self.path, self.kinds, self.agreed, self.how = path, kinds, agreed, how
+        self.path, self.file = path, file
+        self.kinds, self.agreed, self.how = kinds, agreed, how
         self.texts_unite = how.format == "csv"
         self._node: Node | None = None
         self._read_as: Node | None = None  # the same, as all parts agree on it
@@ -67,10 +70,7 @@ class PartFile(Table):
         for name in names:
             kind = kind_of(leaves[name], name, shown(self.path)) if name in leaves else None
             if kind != self.kinds[name] or rows_in(node) != self.starts[-1]:
-                raise ValueError(
-                    f"{shown(self.path)} has changed since its rows were counted; open the folder "
-                    "again"
-                )
+                raise self._changed()
         if any(kind.seen != self.kinds[name].seen for name, kind in self.agreed.items()):
             leaves = dict(leaves_of(self._as_agreed(node)))
         found = dict(zip(names, columns_of([leaves[name] for name in names]), strict=True))
@@ -92,8 +92,16 @@ class PartFile(Table):
     def _opened(self) -> Node:
         with self._lock:
             if self._node is None:
-                self._node = again(lambda _: self.how.open(self.path), shown(self.path))
+                node = again(lambda _: self.how.open(self.path), shown(self.path))
+                if not is_url(self.path) and self.file != file_at(self.path, self.file.name):
+                    raise self._changed()  # its rows may be as many as before
+                self._node = node
             return self._node
+
+    def _changed(self) -> ValueError:
+        return ValueError(
+            f"{shown(self.path)} has changed since its rows were counted; open the folder again"
+        )
 
     def _as_agreed(self, node: Node) -> Node:
         with self._lock:
@@ -128,14 +136,13 @@ class PartsTable(Tables):
         schema = how.joined_by(are_counted=False)
         agreed = agreeing(these.schemas, schema, these.labels)
 
-        def part(path: str, rows: int, which: int) -> tuple[PartFile, Mapping[Name, Kind]]:
-            own = agreed[which]
-            return PartFile(path, rows, these.schemas[which], own, how), own
+        def part(file: File, rows: int, which: int) -> tuple[PartFile, Mapping[Name, Kind]]:
+            own, path = agreed[which], listing.path_of(file)
+            return PartFile(path, file, rows, these.schemas[which], own, how), own
 
-        told = zip(these.rows, these.which, strict=True)
-        files = [part(listing.path(n), rows, which) for n, (rows, which) in enumerate(told)]
+        files = [*map(part, listing.files, these.rows, these.which)]
         folder = shown(listing.folder)
-        models = [part(listing.path_of(one), 0, which) for which, one in enumerate(these.models)]
+        models = [part(one, 0, which) for which, one in enumerate(these.models)]
         _, together = joined(folder, models, schema)
         super().__init__(f"parts in {os.path.basename(folder.rstrip('/'))}", files, together)
         self.these, self.how = these, how
