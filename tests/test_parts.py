@@ -1986,6 +1986,23 @@ def test_codes_that_a_part_lacks_are_no_label(write, lacking, order, tmp_path):
         assert (d.c == "u")().tolist() == [text == "u" for text in expected]
 
 
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_codes_of_parts_without_a_label_are_codes(write, order, tmp_path):
+    columns = [[], [None, None], ["u", "v", None]]
+    suffix = ".parquet" if write is pq.write_table else ".feather"
+    for number, which in enumerate(order):
+        codes = pa.array(columns[which], pa.string()).dictionary_encode()
+        write(pa.table({"c": codes}), tmp_path / f"p{number}{suffix}")
+    expected = [text for which in order for text in columns[which]]
+    for manifest in (None, True, None):
+        d = dv.open(tmp_path, layout="parts", manifest=manifest)
+        assert d.c().tolist() == [-1 if text is None else "uv".index(text) for text in expected]
+        assert d.c._labels()().tolist() == ["u", "v"]
+        own = dv.open(tmp_path, layout="parts", partition=(0, 3), manifest=manifest)
+        assert pa.table(own)["c"].to_pylist() == columns[order[0]]
+
+
 CODED = {
     "texts": (["u", None, "v"], ["v", "w"]),
     "numbers": ([7, None, 5], [5, 9]),

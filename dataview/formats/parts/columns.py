@@ -85,8 +85,8 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     kind = Kind(node.dtype, node.shape[1:], depth, has_missing, nature, lacks_elements=of_elements)
     if isinstance(source, ColumnSource):
         kind = kind._replace(seen=source.table.seen_in(source.name))
-    if holds_codes(leaf.node):  # where there is none, 0 would be the first label
-        kind = kind._replace(nature=nature or CODES, nothing=MISSING)
+    if nature.startswith(CODES) or holds_codes(leaf.node):  # without rows there are no labels
+        kind = kind._replace(nature=nature or CODES, nothing=MISSING)  # 0 is the first label
     return kind.meant(leaf.node.meta)
 
 
