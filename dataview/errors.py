@@ -275,11 +275,21 @@ def hint(name: str, known: Iterable[str], least: float = NEAR) -> str:
     >>> hint("AGE", ["name", "age"])
     "; did you mean 'age'?"
     """
+    close = closest(name, known, least)
+    return f"; did you mean {close!r}?" if close else ""
+
+
+def closest(name: str, known: Iterable[str], least: float = NEAR) -> str:
+    """Return the name that is most alike, or '' if none is close.
+
+    >>> closest("shufle", ["seed", "shuffle"])
+    'shuffle'
+    """
     import difflib  # needed for mistakes alone
 
     names = {one.casefold(): one for one in known}
     close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=least)
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
+    return names[close[0]] if close else ""
 
 
 def bind_text(names: Iterable[str]) -> str:

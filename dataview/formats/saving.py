@@ -20,6 +20,7 @@ from dataview.formats.tables import ColumnSource
 from dataview.formats.writers.arrays import Job, Writer
 from dataview.formats.writers.reading import Reading, chunk_of, without_streams
 from dataview.index import is_integer
+from dataview.index.dtypes import dtype_of
 from dataview.plan.build import stored, with_fields
 from dataview.plan.fields import Attached
 from dataview.plan.gaps import MASK_OF, NOTES_OF_MASKS
@@ -158,7 +159,7 @@ def _of_zeros(options: Mapping[str, Any]) -> Node:
     if shape is None:
         raise TypeError("mode='w' makes a new file: give shape= and dtype=, or like= a view")
     lengths = _lengths(shape)
-    one = np.zeros((), np.dtype(float if dtype is None else dtype))
+    one = np.zeros((), dtype_of(float if dtype is None else dtype))
     return stored(ArraySource(np.broadcast_to(one, lengths)), False)
 
 

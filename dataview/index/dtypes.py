@@ -1,10 +1,54 @@
-"""The dtype that holds the values of several."""
+"""The dtype that holds the values of several, and the one that a name stands for."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+from dataview.errors import closest
+
+_NAMES = (
+    "bool int float complex bytes str object int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "float16 float32 float64 complex64 complex128 datetime64 timedelta64"
+).split()
+"""Names of NumPy's that may be meant."""
+
+_INSTEAD = {
+    "'M8[D]', or 'M8[s]' for times": "date datetime datetime64 timestamp",
+    "'T', which is text of any length, or 'U10'": "string text varchar",
+    "d._codes(), which numbers texts": "category categorical dictionary enum factor",
+}
+"""What to write for the dtypes that others have."""
+
+
+def dtype_of(given: Any) -> np.dtype[Any]:
+    """Return NumPy's dtype, or raise with the one that may be meant.
+
+    >>> dtype_of("f4")
+    dtype('float32')
+    >>> dtype_of("flot32")
+    Traceback (most recent call last):
+    TypeError: NumPy has no dtype 'flot32'; did you mean 'float32'? Others are float, 'f4' and 'U10'
+    """
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except TypeError as error:
+        raise TypeError(f"NumPy has no dtype {given!r}; {_meant(given)}") from error
+    return found
+
+
+def _meant(given: Any) -> str:
+    """Return what to write for a dtype that NumPy has not, such as torch.float32."""
+    name = str(given).rpartition(".")[2].casefold()
+    for text, names in _INSTEAD.items():
+        if name in names.split():
+            return f"write {text}"
+    close = closest(name, _NAMES)
+    return f"did you mean {close!r}? Others are float, 'f4' and 'U10'" if close else _EXAMPLES
+
+
+_EXAMPLES = "dtypes are int, float, 'f4', 'U10', 'M8[D]' and others of NumPy's"
 
 
 def promoted(*dtypes: np.dtype[Any]) -> np.dtype[Any]:

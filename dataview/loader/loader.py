@@ -410,7 +410,10 @@ class Loader:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError("the loader is closed")
+            raise ValueError(
+                "the loader is closed, by close() or at the end of its with block; "
+                "d._loader(...) makes another"
+            )
 
     def close(self) -> None:
         """End the workers and free what they hold; the loader makes no more batches."""

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 
 from dataview import samplers
-from dataview.errors import hint, unknown_option
+from dataview.errors import VERY_NEAR, closest, hint, unknown_option
 from dataview.loader.devices import checked_device
 from dataview.plan.guards import misfit
 
@@ -274,7 +274,8 @@ def _checked(
         named[name] = value
     for name, value in named.items():
         if name not in known:
-            option, mark, how = ELSEWHERE.get(name, "").partition("=")
+            meant = name if closest(name, known) else closest(name, ELSEWHERE, VERY_NEAR)
+            option, mark, how = ELSEWHERE.get(meant, "").partition("=")
             value = samplers.name_here(value) or value if name == "mode" else value
             advice = f"{option}={how.format(value)}" if mark and option in known else ""
             advice = IN_CODE.get(name, advice)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from inspect import CO_VARARGS
+from numbers import Number
 from types import FunctionType
 from typing import Any
 
@@ -149,3 +150,21 @@ def no_key(why: str) -> Exception:
 def is_whole(entry: Any) -> bool:
     """Whether an entry of a key selects all of an axis."""
     return isinstance(entry, slice) and entry == slice(None)
+
+
+def quantile_levels(given: Any, most: int = 1) -> Any:
+    """Return which quantiles are asked for, as a number or an array of numbers; or raise.
+
+    >>> quantile_levels([0.25, 0.75])
+    array([0.25, 0.75])
+    """
+    if type(given) in (int, float):
+        return given
+    found = np.array(given)
+    is_of_objects = found.dtype.kind == "O" and all(isinstance(q, Number) for q in found.flat)
+    if found.dtype.kind not in "biuf" and not is_of_objects:
+        raise TypeError(
+            f"a quantile is asked for by a number from 0 to {most}, such as {most / 2:g} for the "
+            f"median, or by a list of them; got {given!r}"
+        )
+    return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from dataview.errors import UndeclaredError, bind_text
 from dataview.index import is_endless
+from dataview.index.dtypes import dtype_of
 from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import Fields
 from dataview.plan.kinds import (
@@ -68,7 +69,7 @@ def placeholder(name: str, shape: Any, dtype: Any, fields: Fields) -> Placeholde
     for length in extents:
         if length is not None and (type(length) is not int or not 0 <= length < LENGTHS[-1]):
             raise ValueError(f"symbol {name!r}: a length is a number or None; got shape={shape!r}")
-    found = np.dtype(dtype)
+    found = dtype_of(dtype)
     if found.names or found.subdtype:
         raise TypeError(f"symbol {name!r}: declare one symbol for each field of {found}")
     symbol = Placeholder(extents, found, fields, (name,))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
 from dataview.errors import explained
 
 PLAIN = frozenset(
@@ -141,14 +139,3 @@ def told(verb: Any) -> Any:
     """Return a verb whose error for arguments that do not fit says what to write."""
     is_told = hasattr(verb, "__wrapped__")  # by the options of a loader
     return verb if is_told or verb.__name__ in PLAIN else explained(instead=advice)(verb)
-
-
-def dtype_of_numpy(given: Any) -> np.dtype[Any]:
-    """Return a dtype, or raise saying what to write for one of torch."""
-    try:
-        found: np.dtype[Any] = np.dtype(given)
-    except TypeError as error:
-        if type(given).__module__.partition(".")[0] != "torch":
-            raise
-        raise TypeError(f"_astype takes NumPy's dtypes, such as 'f4'; got {given}") from error
-    return found

@@ -28,10 +28,12 @@ from dataview.compute import (
     reduction_where,
 )
 from dataview.exchange import check_gradient, operand_of
+from dataview.index.dtypes import dtype_of
 from dataview.plan import layout
 from dataview.plan.build import keyed
 from dataview.plan.concat import joined, stacked
 from dataview.plan.gaps import computed
+from dataview.plan.guards import quantile_levels
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import OPERATIONS, NumpyFunction, Operation, Ufunc, sized
@@ -41,7 +43,6 @@ from dataview.samplers import as_numbers
 from dataview.samples import asked, joined_alike, statistic
 from dataview.tables import distinct, in_times, knowing_labels
 from dataview.view import chosen, lengths, masks, outputs
-from dataview.view.arguments import dtype_of_numpy
 from dataview.view.face import (
     BaseView,
     argument,
@@ -173,7 +174,7 @@ _ABOUT = {
 
 def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
     """Return the elements in another dtype, as `ndarray.astype` converts them."""
-    wanted, own = dtype_of_numpy(dtype), known_dtype(node)
+    wanted, own = dtype_of(dtype), known_dtype(node)
     unsized = wanted.kind in "SUV" and not wanted.itemsize
     undated = wanted.kind in "Mm" and np.datetime_data(wanted)[0] == "generic"
     if (unsized and own.kind == "O") or (undated and own.kind in "OSU"):
@@ -425,9 +426,8 @@ def _quantile(
     node = node_from(a)
     if without_missing and known_dtype(node).hasobject:
         return LEFT  # type: ignore[no-any-return]
-    q = q if type(q) in (int, float) else np.array(evaluated(q))
     missing = {"without_missing": True} if without_missing else {}
-    options = {"q": q, "method": method, "approx": False, **missing}
+    options = {"q": quantile_levels(evaluated(q)), "method": method, "approx": False, **missing}
     return statistic("quantile", node, axis, keepdims, options)
 
 
@@ -440,7 +440,8 @@ def _percentile(
     keepdims: bool = False,
     without_missing: bool = False,
 ) -> Node:
-    q = q / 100 if type(q) in (int, float) else np.true_divide(evaluated(q), 100)
+    given = quantile_levels(evaluated(q), 100)
+    q = given / 100 if type(given) in (int, float) else np.true_divide(given, 100)
     return _quantile(a, q, axis, method=method, keepdims=keepdims, without_missing=without_missing)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
-import numpy as np
-
 from dataview import samplers
 from dataview.compute import (
     median,
     reduction_from,
     reduction_where,
 )
+from dataview.plan.guards import quantile_levels
 from dataview.samples import asked, collected, statistic, with_lengths
 from dataview.show import Description, described
 from dataview.tables import distinct, filled_in, known, whole_rows
@@ -143,8 +142,7 @@ class StatisticVerbs(BaseView):
         array([[1., 5.],
                [2., 6.]])
         """
-        q = q if type(q) in (int, float) else np.array(evaluated(q))
-        options = {"q": q, "method": method, "approx": approx}
+        options = {"q": quantile_levels(evaluated(q)), "method": method, "approx": approx}
         return _reduced(self, "quantile", axis, keepdims, **options)
 
     def _median(self, axis: Any = None, *, keepdims: bool = False) -> Self:
@@ -162,6 +160,7 @@ class StatisticVerbs(BaseView):
         """Return the sum of the elements that are not NaN.
 
         >>> import dataview as dv
+        >>> import numpy as np
         >>> dv.View([[1.0, np.nan], [2.0, 5.0]])._nansum(axis=0)()
         array([3., 5.])
         """
@@ -210,10 +209,11 @@ class StatisticVerbs(BaseView):
         """Return quantiles of the elements that are not NaN or NaT.
 
         >>> import dataview as dv
+        >>> import numpy as np
         >>> dv.View([1.0, np.nan, 5.0, 2.0])._nanquantile([0, 0.5])()
         array([1., 2.])
         """
-        q = q if type(q) in (int, float) else np.array(evaluated(q))
+        q = quantile_levels(evaluated(q))
         options = {"q": q, "method": method, "approx": False, "without_missing": True}
         return _reduced(self, "quantile", axis, keepdims, **options)
 
@@ -224,6 +224,7 @@ class StatisticVerbs(BaseView):
         and the data stay as they are; `d.x[:] = d.x._fillna(0)` fills the data, and sets the mask.
 
         >>> import dataview as dv
+        >>> import numpy as np
         >>> d = dv.View([1.0, np.nan, 5.0])
         >>> d._fillna(d._nanmean())()
         array([1., 3., 5.])
@@ -234,6 +235,7 @@ class StatisticVerbs(BaseView):
         """Return where values are missing: NaN, NaT, None, or marked by the mask of a column.
 
         >>> import dataview as dv
+        >>> import numpy as np
         >>> dv.View([1.0, np.nan, 5.0])._isna()()
         array([False,  True, False])
         """
@@ -256,6 +258,7 @@ class StatisticVerbs(BaseView):
         as missing, too.
 
         >>> import dataview as dv
+        >>> import numpy as np
         >>> d = dv.View(x=[1.0, np.nan, 5.0], y=["a", "b", None])
         >>> d._dropna().x(), d._dropna("x").x()
         (array([1.]), array([1., 5.]))

@@ -16,7 +16,7 @@ from dataview.errors import StreamError, chained, explained
 from dataview.index import Array, axis_index
 from dataview.plan.build import record, select, stored
 from dataview.plan.fields import Fields, read_only_meta
-from dataview.plan.guards import check_ends
+from dataview.plan.guards import check_ends, quantile_levels
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
 from dataview.plan.operations import is_present
@@ -217,7 +217,7 @@ class Grouped:
 
     def _quantile(self, q: Any, *, method: str = "linear") -> Any:
         """Return a record of each label and the quantiles over its rows; `q` is one or an array."""
-        return self._statistic("quantile", q=_q(q), method=method)
+        return self._statistic("quantile", q=quantile_levels(q), method=method)
 
     def _nansum(self) -> Any:
         """Return a record of each label and the sums of what is not missing."""
@@ -261,7 +261,8 @@ class Grouped:
 
     def _nanquantile(self, q: Any, *, method: str = "linear") -> Any:
         """Return a record of each label and the quantiles of what is not missing."""
-        return self._statistic("nanquantile", q=_q(q), method=method, without_missing=True)
+        q = quantile_levels(q)
+        return self._statistic("nanquantile", q=q, method=method, without_missing=True)
 
     def _statistic(self, kind: str, **options: Any) -> Any:
         node, keys, groups, *_ = self._rows
@@ -300,10 +301,6 @@ def _names_in(by: Any) -> list[str]:
     if not names or not all(isinstance(name, str) for name in names):
         raise StreamError("a stream is read once, so it is grouped by the names of its fields")
     return names
-
-
-def _q(q: Any) -> Any:
-    return q if type(q) in (int, float) else np.array(q)
 
 
 def _labels_in(table: np.ndarray) -> list[Any]:
