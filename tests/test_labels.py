@@ -2127,6 +2127,124 @@ def test_codes_of_other_labels_are_not_put_into_codes(name):
     assert plain.tolist() == e.y().tolist()
 
 
+MANY = [f"label {number}" for number in range(100_000)]
+LABELS_OF = {
+    "one": ["dog"],
+    "two": ["dog", ""],
+    "many": MANY,
+    "unicode": ["Hund", "çà", "犬", "a\0", "a", "a" * 99],
+    "bytes": [b"dog", b"", b"a\0", b"a"],
+    "floats": [0.5, np.nan, -0.0, 2.0],
+    "truths": [True, False],
+    "times": [np.datetime64("2020"), np.datetime64("2021-02-03")],
+    "of several kinds": ["dog", None, b"dog", Decimal(3)],
+    "of NumPy": [np.str_("dog"), np.str_("cat")],
+}
+
+
+def codes_by_hand(labels, value):
+    """The code of a label: of what is missing -1; None of what is no label."""
+    if value is None or value != value:
+        return -1
+    found = [code for code, own in enumerate(labels) if own == value and own is not None]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("form", ["memory", "file"])
+@pytest.mark.parametrize("name", LABELS_OF)
+def test_one_label_is_written_by_its_code(name, form, tmp_path):
+    labels = LABELS_OF[name]
+    d = dv.View(kind=np.zeros(4, "i4"), _meta={"kind": {"labels": labels}})
+    if form == "file" and name not in ("times", "of several kinds"):
+        d._save(tmp_path / "d.h5")
+        d = dv.open(tmp_path / "d.h5", "r+")
+    for value in [*labels[:6], labels[-1], None, "fox", b"fox", np.str_("dog")]:
+        expected = codes_by_hand(labels, value)
+        for key in (1, slice(2, 4), [0, 3], ...):
+            d.kind[:] = codes = np.zeros(4, "i4")
+            if expected is None:
+                with pytest.raises((ValueError, TypeError)):
+                    d.kind[key] = value
+            else:
+                d.kind[key] = value
+                codes[key] = expected
+            assert d.kind().tolist() == codes.tolist()
+    d._close()
+
+
+def test_a_label_is_written_to_codes_with_gaps():
+    table = pa.table({"kind": pa.array(["dog", None, "cat"]).dictionary_encode()})
+    d = dv.View(table)._copy()
+    d.kind[1], d.kind[2] = "cat", None
+    assert pa.table(d)["kind"].to_pylist() == ["dog", "cat", None]
+    d.kind[...] = "dog"
+    assert pa.table(d)["kind"].to_pylist() == ["dog"] * 3
+
+
+def test_labels_that_changed_after_a_write_are_written_by_their_new_codes():
+    labels = ["dog", "cat"]
+    d = dv.View(kind=np.zeros(3, "i1"), _meta={"kind": {"labels": labels}})
+    d.kind[0], d.kind[1:] = "cat", ["cat", "dog"]
+    assert d.kind().tolist() == [1, 1, 0]
+    labels.append("bird")
+    d.kind[0], d.kind[1:] = "bird", ["cat", "bird"]
+    assert d.kind().tolist() == [2, 1, 2]
+    labels[:] = ["bird", "dog", "cat"]
+    d.kind[0], d.kind[1:] = "bird", ["cat", "dog"]
+    assert d.kind().tolist() == [0, 2, 1]
+    d.kind[1] = "cat"
+    labels[2] = "fox"
+    d.kind[0] = "fox"
+    for value in ("cat", ["dog", "cat"]):
+        with pytest.raises(ValueError, match="has no label 'cat'"):
+            d.kind[1:] = value
+    assert d.kind().tolist() == [2, 2, 1]
+    d.kind = d.kind._with_meta(labels=["a", "b", "c"])
+    d.kind[0] = "b"
+    assert d.kind().tolist() == [1, 2, 1]
+    other = pickle.loads(pickle.dumps(d))
+    other.kind[0], copy.deepcopy(d).kind[0] = "c", "a"
+    assert other.kind().tolist() == [2, 2, 1] and d.kind().tolist() == [1, 2, 1]
+
+
+def test_labels_are_sorted_once_for_many_writes(monkeypatch):
+    from dataview.tables import written
+
+    d, calls = known(), []
+    own = written.coder
+    monkeypatch.setattr(written, "coder", lambda labels: calls.append(labels) or own(labels))
+    for label in ("cat", "bird"):
+        d.kind[0] = label
+        d.kind[:2] = d[2:].kind[:] = label
+    assert calls == []
+    for labels in (["cat", "dog"], ["bird", None]):
+        d.kind[:2] = labels
+        d[2:].kind[:] = labels
+    assert len(calls) == 1 and d.kind().tolist() == [2, -1, 2, -1]
+
+
+def test_labels_in_a_file_are_read_at_each_write(tmp_path):
+    np.save(tmp_path / "labels.npy", np.array(["dog", "cat"]))
+    labels = dv.open(tmp_path / "labels.npy", "r+")
+    codes = dv.View(np.zeros(2, "i1"))._with_meta(labels=labels)
+    codes[0] = "cat"
+    labels[:] = ["cat", "dog"]
+    codes[1] = "dog"
+    assert codes().tolist() == [1, 1]
+    with pytest.raises(ValueError, match="has no label 'fox'"):
+        codes[0] = "fox"
+
+
+def test_a_label_whose_code_is_too_large_is_refused_again():
+    for codes in (np.zeros(3, "i1"), np.zeros(3, "u1")):
+        d = dv.View(kind=codes, _meta={"kind": {"labels": MANY[:300]}})
+        d.kind[0] = "label 127"
+        for label, key in [("label 299", 1), ("label 299", slice(1, 3)), ("label 299", [2])]:
+            with pytest.raises(ValueError, match="cannot hold 299, the code of 'label 299'"):
+                d.kind[key] = label
+        assert d.kind().tolist() == [127, 0, 0]
+
+
 def added(codes, number):
     codes += number  # assigned back to the name alone
 

@@ -37,20 +37,22 @@ Select: TypeAlias = Callable[[Any, Index], Any]
 class Meta(dict[str, Any]):
     """Metadata, which nobody changes where they are: views share them.
 
+    `kept` is what was found out about them, which lives as long as they do, and does not travel.
+
     >>> Meta(unit="mm")["unit"] = "m"
     Traceback (most recent call last):
     TypeError: metadata are not changed in place; view._with_meta(unit='mm') makes a view with more
     """
 
-    __slots__ = ()
+    __slots__ = ("kept",)
+    kept: Any
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
             "metadata are not changed in place; view._with_meta(unit='mm') makes a view with more"
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    update = setdefault = pop = popitem = clear = _refuse
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Meta, (dict(self),)

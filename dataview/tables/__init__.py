@@ -35,7 +35,7 @@ from dataview.tables.missing import count_missing, filled_in, known, whole_rows
 from dataview.tables.rows import first_of_each, numbers_of_rows, ranked
 from dataview.tables.several import labels_of_rows, listed
 from dataview.tables.unique import distinct
-from dataview.tables.written import as_codes
+from dataview.tables.written import as_codes, code_at_once
 
 __all__ = [
     "MISSING",
@@ -49,6 +49,7 @@ __all__ = [
     "check_no_order",
     "check_numbered_alike",
     "checked_codes",
+    "code_at_once",
     "coded",
     "codes_of",
     "comparable",

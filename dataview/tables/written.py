@@ -15,7 +15,7 @@ from dataview.errors import shortened
 from dataview.index import gather
 from dataview.index.flat import packed
 from dataview.plan.build import field, keyed, stored, with_fields
-from dataview.plan.fields import Attached, Fields, Window, window_index
+from dataview.plan.fields import LABELS, Attached, Fields, Meta, Window, window_index
 from dataview.plan.gaps import holds_codes, is_numbered_alike, masks_in, present_in, with_mask
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -24,7 +24,16 @@ from dataview.plan.ragged import Ragged, ragged_of
 from dataview.plan.values import array_or_none
 from dataview.samples import collected
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, coder, in_order, labelled, name_of, told, without_gaps
+from dataview.tables.coding import (
+    MISSING,
+    Code,
+    coder,
+    in_order,
+    labelled,
+    name_of,
+    told,
+    without_gaps,
+)
 from dataview.tables.comparing import KINDS, ONE_LABEL, no_label
 from dataview.tables.labels import Labels, as_array, checked_codes, labels_of, rows_of
 
@@ -57,6 +66,9 @@ def _as_rows(value: Any) -> Node | None:
 
 def _of_values(target: Node, value: Any) -> Any:
     """Return the codes of one label or of several; checked codes as they are."""
+    code = code_at_once(target, value)
+    if code is not value:
+        return known_dtype(target).type(code)
     is_one = isinstance(value, (*ONE_LABEL, *_ONE_NUMBER)) or _is_missing(value)
     if not is_one and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
         return value
@@ -96,6 +108,73 @@ def _are_labels(target: Node, values: np.ndarray) -> bool:
         has_such = _labels(target).dtype.kind == kind
         return has_such or (kind == "f" and not is_present(values).any())
     return kind in KINDS
+
+
+def code_at_once(target: Node, label: Any) -> Any:
+    """Return the code of a text that is a label, any other value as it is.
+
+    To ask a dict takes a hundredth of what the general way does; what it does not have is left to
+    that, which says what is wrong.
+    """
+    if type(label) not in TEXTS or not holds_codes(target):
+        return label
+    known = _known_of(target)
+    code = None if known is None else known.by_text().get(label)
+    if code is None or target.meta[LABELS][code] != label:
+        return label
+    return code if code <= np.iinfo(known_dtype(target)).max else label
+
+
+TEXTS = frozenset((str, bytes, np.str_, np.bytes_))
+"""The classes of labels whose codes are known at once."""
+
+
+class _Known:
+    """Labels as they were listed, the function that gives their codes, and the codes of texts."""
+
+    __slots__ = ("_by_text", "_code", "labels")
+
+    def __init__(self, labels: Sequence[Any]) -> None:
+        self.labels = [*labels]
+        self._code: Code | None = None
+        self._by_text: dict[Any, int] | None = None
+
+    def code(self) -> Code:
+        """Return the function that gives each label its code."""
+        if self._code is None:
+            self._code = coder(as_array(self.labels))
+        return self._code
+
+    def by_text(self) -> Mapping[Any, int]:
+        """Return the codes of labels that are texts; none if a label is listed twice."""
+        if self._by_text is None:
+            pairs = enumerate(self.labels)
+            self._by_text = {own: code for code, own in pairs if isinstance(own, (str, bytes))}
+            if len(self._by_text) < sum(isinstance(own, (str, bytes)) for own in self.labels):
+                self._by_text = {}
+        return self._by_text
+
+
+def _known_of(target: Node, whole: bool = False) -> _Known | None:
+    """Return what is kept of the labels of codes beside them; None if they are no list.
+
+    The list is the user's own, who may change it: it is compared as a `whole`, or whoever asks for
+    one code looks whether it is still that of the label.
+    """
+    meta = target.meta
+    labels = meta[LABELS]
+    if not isinstance(labels, (list, tuple)) or not isinstance(meta, Meta):
+        return None
+    known: _Known | None = getattr(meta, "kept", None)
+    if known is None or len(known.labels) != len(labels) or (whole and known.labels != [*labels]):
+        known = meta.kept = _Known(labels)
+    return known
+
+
+def _coder_of(target: Node) -> Code:
+    """Return the function that gives the codes of labels; that of a list is kept beside it."""
+    known = _known_of(target, whole=True)
+    return coder(_labels(target).array()) if known is None else known.code()
 
 
 def may_be_codes(target: Node, value: Any) -> bool:
@@ -411,8 +490,8 @@ class _Coding(_Landing):
 
     def __init__(self, target: Node) -> None:
         super().__init__(target)
-        self.labels = labels = _labels(target)
-        self.code = coder(labels.array())
+        self.labels = _labels(target)
+        self.code = _coder_of(target)
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
         if values.dtype == object and self.labels.dtype != object:

@@ -25,7 +25,14 @@ from dataview.index import (
     rows_then,
 )
 from dataview.plan.build import elementwise, field, found_of, select
-from dataview.plan.gaps import holds_codes, is_untold, may_have_codes, presence, warn_of_gaps
+from dataview.plan.gaps import (
+    LABELS,
+    holds_codes,
+    is_untold,
+    may_have_codes,
+    presence,
+    warn_of_gaps,
+)
 from dataview.plan.guards import check_array
 from dataview.plan.kinds import Record, Sampled, known_shape, shape_for_rows
 from dataview.plan.node import DType, Node
@@ -257,7 +264,7 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     found = rows_at(rows, key) if isinstance(rows, range | np.ndarray) else None
     if found is None and type(rows) is range and not isinstance(value, BaseView):
         basic = _basic_key(node, rows, key)
-        return basic is not None and write_rows(node, basic, value)
+        return basic is not None and write_rows(node, basic, _in_code(node, value))
     return found is not None and _are_rows_written(node, found, value)
 
 
@@ -278,13 +285,18 @@ def write_part(part: BaseView, key: Any, value: Any) -> None:
 
 def _are_rows_written(node: Node, found: Rows, value: Any) -> bool:
     if not isinstance(value, BaseView):
-        return write_rows(node, row_key(found), value)
+        return write_rows(node, row_key(found), _in_code(node, value))
     other, seen, _, own_key, count = value._state
     other = node_of(value) if seen is None else other  # it may be late
     if isinstance(seen, np.ndarray) or isinstance(found, np.ndarray):
         return False
     where = None if seen is None else row_key(seen)
     return write_rows_of(node, row_key(found), other, where, Built(count, own_key is not None))
+
+
+def _in_code(node: Node, value: Any) -> Any:
+    """Return the code of a label, if it is known at once, and any other value as it is."""
+    return tables.code_at_once(node, value) if LABELS in node.meta else value
 
 
 def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
