@@ -27,6 +27,7 @@ from dataview.plan.node import (
 )
 from dataview.plan.operations import TELLING, Ufunc, is_cast
 from dataview.plan.photographs import wait
+from dataview.plan.values import no_structure
 from dataview.sources import Memo, Source
 
 Extents: TypeAlias = tuple[int | None, ...]
@@ -573,10 +574,7 @@ def members(node: Record) -> dict[str, Attached]:
 def known_dtype(node: Node) -> DType:
     """Return a node's dtype, or raise asking for a sample to be read."""
     if node.dtype is None and isinstance(node, Record):
-        raise UndeclaredError(
-            "the fields do not make one structured array: of one of them the dtype is unknown, or "
-            "no dtype can hold it; take them one by one, or with _asdict()"
-        )
+        raise no_structure(node)
     if node.dtype is None:
         raise UndeclaredError(
             "the dtype is unknown until a sample has been read; write d = d._probe() to read one"

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import RaggedError, UndeclaredError, chained
+
 # --- sequences of a user's own class end at their length ---------------------------------------
 
 _ARRAYS = ("__array__", "__array_interface__", "__array_struct__")
@@ -347,3 +349,40 @@ def array_or_none(value: Any) -> np.ndarray | None:
         return np.asarray(value)
     except ValueError:
         return None
+
+
+def no_structure(record: Any) -> TypeError:
+    """Return the error for a record whose fields make no structured array: it names the first."""
+    name, part = _without_structure(record)
+    field = f"the fields do not make one structured array: field {name!r}"
+    each = "d._asdict() has the data of each field"
+    if part is None:
+        return UndeclaredError(f"a row of all fields is too large for a structured array; {each}")
+    if part.dtype is None:
+        return UndeclaredError(
+            f"{field} has a dtype that is unknown until a sample has been read; d = d._probe() "
+            f"reads one, and {each}"
+        )
+    inside = chained(name.split("."))
+    if part.shape is None:
+        return RaggedError(
+            f"{field} has rows that differ in length; {each}, and d{inside}._pad(value) fills the "
+            "rows up"
+        )
+    return UndeclaredError(
+        f"{field} is of {part.dtype}, which has no place in one; {each}, and "
+        f"d{inside}._astype('U20') holds 20 letters of each"
+    )
+
+
+def _without_structure(record: Any) -> tuple[str, Any]:
+    """Return the first field that has no place in a structured array, by its path, if one has."""
+    for name, own in record.fields.named.items():
+        part, inner = own.node, ""
+        if part.dtype is None and part.fields.named:
+            inner, part = _without_structure(part)
+        if part is None:
+            continue
+        if part.dtype is None or part.shape is None or part.dtype.char == "T":
+            return f"{name}.{inner}" if inner else name, part
+    return "", None
