@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,24 +52,9 @@ def plan_for(
     `viewed` makes the view of a node, `viewed_with` a view with its fields, and `unwrapped` returns
     the nodes of views.  `delivery` makes of the arrays of its `sources` what `spec=` asks for.
     """
-    asked: Mapping[str, str]
-    if delivery is None:
-        parts, form, asked = parts_and_form(node, options.fields)
-    else:
-        parts = delivery.nodes if delivery.is_whole else parts_and_form(node, None)[0]
-        form = list(delivery.sources)
-        asked = dict(zip(form, form, strict=True))
+    parts, form, asked = _asked(node, options, delivery)
     maskless = without_mask(node, asked)
-    dealer: RowDealer | StreamDealer
-    if isinstance(node, Stream):
-        count, chosen = None, {}
-        dealer = _stream_dealer(node, options)
-        rows = {}
-    else:
-        count = count_rows(node, "_loader")
-        rows = _rows(node, count, _others(node))
-        chosen = _samplers(node, rows, options)
-        dealer = _row_dealer(rows, chosen, options)
+    count, rows, chosen, dealer = _dealt(node, options)
     secondary = frozenset(list(chosen)[1:])
     for name in secondary - parts.keys() - _others(node).keys():
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
@@ -91,6 +76,35 @@ def plan_for(
     output = Output(form, like, viewed_with, options.device, delivery, maskless, is_padded)
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
+
+
+def _asked(
+    node: Node, options: LoaderOptions, delivery: Any
+) -> tuple[Mapping[str, Node], Any, Mapping[str, str]]:
+    """Return what is read, how it is handed out, and under which names that was asked for."""
+    if delivery is None:
+        return parts_and_form(node, options.fields)
+    parts = delivery.nodes if delivery.is_whole else parts_and_form(node, None)[0]
+    form = list(delivery.sources)
+    return parts, form, dict(zip(form, form, strict=True))
+
+
+class _Dealt(NamedTuple):
+    """How many rows there are to draw from, by what, and who deals them; a stream has none."""
+
+    total: int | None
+    rows: Mapping[str, samplers.RowsOf]
+    chosen: Mapping[str, samplers.Sampler]
+    dealer: RowDealer | StreamDealer
+
+
+def _dealt(node: Node, options: LoaderOptions) -> _Dealt:
+    if isinstance(node, Stream):
+        return _Dealt(None, {}, {}, _stream_dealer(node, options))
+    count = count_rows(node, "_loader")
+    rows = _rows(node, count, _others(node))
+    chosen = _samplers(node, rows, options)
+    return _Dealt(count, rows, chosen, _row_dealer(rows, chosen, options))
 
 
 def _check_lengths(parts: Mapping[str, Node], count: int | None) -> None:
