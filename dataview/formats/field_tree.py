@@ -211,33 +211,48 @@ class _Describer:
             entry = {"kind": "record"}
             entry |= {"rank": node.rank} if isinstance(node, Record) else {"driver": node.driver}
         elif isinstance(node, Ragged):
-            rows = node.relaid()
-            entry = {"kind": "ragged", "row": list(rows.layout.axes)}
-            entry["values"] = self.tree(
-                rows.values, inside, f"{name}.values", "values", depth + 1, {**outer, **node.meta}
-            )
-            if (present := self.present(rows.values)) is not None:
-                called = f"{name}.values{gaps.MASK}"
-                entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
-            shapes = rows.layout.shapes
-            lengths = np.diff(rows.layout.offsets) if shapes is None else shapes
-            laid = {"lengths": lengths.astype("i8"), "present": rows.layout.present}
-            for part, array in laid.items():
-                if array is not None:
-                    entry[part] = self.place(inside, part)
-                    whole = stored(ArraySource(array))
-                    self.leaves.append(Leaf(entry[part], whole, f"{name}.{part}", lays_out=True))
+            entry = self.ragged(node, inside, name, depth, {**outer, **node.meta})
         else:
             own = "" if self.step is not None and node.shape else "data"
             leaf = inside if at or not own else self.place(within, own)
-            entry = {"kind": "array", "at": leaf}
-            if self.step is not None and node.shape:
-                entry["parts"] = len(lengths_of_parts(node.shape[0], self.step))
-            is_duration = node.dtype is not None and node.dtype.kind == "m"
-            of_times = is_duration and is_time_of_day({**outer, **node.meta})
-            self.leaves.append(Leaf(leaf, node, name, of_times=of_times))
+            entry = self.array(node, leaf, name, {**outer, **node.meta})
             inside = f"{leaf}_fields"
         return self.noted(entry, node.fields, node.meta, inside, name, depth, node)
+
+    def ragged(
+        self, node: Ragged, inside: str, name: str, depth: int, meta: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the entry of rows of different lengths: their values, and how these are laid out.
+
+        `meta` are the metadata of the rows, and of those that they are the values of.
+        """
+        rows = node.relaid()
+        entry: dict[str, Any] = {"kind": "ragged", "row": list(rows.layout.axes)}
+        entry["values"] = self.tree(
+            rows.values, inside, f"{name}.values", "values", depth + 1, meta
+        )
+        if (present := self.present(rows.values)) is not None:
+            called = f"{name}.values{gaps.MASK}"
+            entry["mask"] = self.tree(present, inside, called, f"values{gaps.MASK}", depth + 1)
+        shapes = rows.layout.shapes
+        lengths = np.diff(rows.layout.offsets) if shapes is None else shapes
+        laid = {"lengths": lengths.astype("i8"), "present": rows.layout.present}
+        for part, array in laid.items():
+            if array is not None:
+                entry[part] = self.place(inside, part)
+                whole = stored(ArraySource(array))
+                self.leaves.append(Leaf(entry[part], whole, f"{name}.{part}", lays_out=True))
+        return entry
+
+    def array(self, node: Node, leaf: str, name: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry of an array, which becomes the leaf at a place."""
+        entry: dict[str, Any] = {"kind": "array", "at": leaf}
+        if self.step is not None and node.shape:
+            entry["parts"] = len(lengths_of_parts(node.shape[0], self.step))
+        is_duration = node.dtype is not None and node.dtype.kind == "m"
+        of_times = is_duration and is_time_of_day(meta)
+        self.leaves.append(Leaf(leaf, node, name, of_times=of_times))
+        return entry
 
     def present(self, values: Node) -> Node | None:
         """Return where values of lists are there, None if all are or they tell it themselves."""
