@@ -414,28 +414,11 @@ def _of_expression(
     evaluate: Evaluate, node: Elementwise, columns: Index | None = None
 ) -> Taker | None:
     """Return what computes rows of an expression, if its operands are taken without a plan."""
-    shape = known_shape(node)
-    following: dict[Node, Node] = {}
-    fixed: dict[Node, np.ndarray] = {}
-    statistics: dict[Node, tuple[Reduction, Index | None]] = {}
-    for leaf in leaves_of(node):
-        if isinstance(leaf, Sampled):
-            return None
-        extents = known_shape(leaf)
-        where = operand_index(columns, shape, extents)
-        if len(extents) == len(shape) and extents[0] == shape[0]:
-            following[leaf] = leaf if where is None else select(leaf, where, None, NO_FIELDS)
-            if not taker_of(evaluate, following[leaf]):
-                return None
-        elif isinstance(leaf, Reduction):
-            statistics[leaf] = leaf, where
-        elif (memory := memory_of(leaf)) is None:
-            return None
-        else:
-            fixed[leaf] = memory if where is None else gather.read(memory, where)
-    if not following or shape[0] == 1:
+    operands = _operands_by_kind(evaluate, node, columns)
+    if operands is None:
         return None
-    wide = shape[1:] if columns is None else columns.shape[1:]
+    following, fixed, statistics = operands
+    wide = known_shape(node)[1:] if columns is None else columns.shape[1:]
     row = size_of(wide)
 
     def value(leaf: Node, rows: Rows) -> np.ndarray:
@@ -470,6 +453,38 @@ def _of_expression(
         return found[0] if isinstance(rows, int) else found
 
     return computed
+
+
+_Operands: TypeAlias = (
+    "tuple[dict[Node, Node], dict[Node, np.ndarray], dict[Node, tuple[Reduction, Index | None]]]"
+)
+"""The operands of an expression: those with its rows, and data and statistics for all rows."""
+
+
+def _operands_by_kind(
+    evaluate: Evaluate, node: Elementwise, columns: Index | None
+) -> _Operands | None:
+    """Return the operands of an expression, None if some need a plan or none has its rows."""
+    shape = known_shape(node)
+    following: dict[Node, Node] = {}
+    fixed: dict[Node, np.ndarray] = {}
+    statistics: dict[Node, tuple[Reduction, Index | None]] = {}
+    for leaf in leaves_of(node):
+        if isinstance(leaf, Sampled):
+            return None
+        extents = known_shape(leaf)
+        where = operand_index(columns, shape, extents)
+        if len(extents) == len(shape) and extents[0] == shape[0]:
+            following[leaf] = leaf if where is None else select(leaf, where, None, NO_FIELDS)
+            if not taker_of(evaluate, following[leaf]):
+                return None
+        elif isinstance(leaf, Reduction):
+            statistics[leaf] = leaf, where
+        elif (memory := memory_of(leaf)) is None:
+            return None
+        else:
+            fixed[leaf] = memory if where is None else gather.read(memory, where)
+    return (following, fixed, statistics) if following and shape[0] != 1 else None
 
 
 _TAKERS: dict[type[Node], Callable[[Evaluate, Any], Taker | None]] = {
