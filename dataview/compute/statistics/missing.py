@@ -21,16 +21,19 @@ from dataview.compute.statistics.reductions import (
     State,
     arg_part,
     better_of,
+    combined_by,
     distance_of,
     exact_sum,
     mean_part,
     moments_part,
+    reduced_by,
     rounded,
     sum_of_squares,
     tall_sum,
     widest,
 )
 from dataview.errors import warn
+from dataview.plan.operations import nothing_in
 from dataview.sources import borrow, give_back
 
 Part = Callable[[np.ndarray, Axes, int], State]
@@ -371,14 +374,6 @@ def _deviation_of_some(state: State, options: dict[str, Any]) -> Any:
 # --- extremes ------------------------------------------------------------------------------------
 
 
-def _reduced_by(ufunc: np.ufunc) -> Callable[[np.ndarray, Axes, int], State]:
-    return lambda block, axes, first: (ufunc.reduce(block, axis=axes, keepdims=True),)
-
-
-def _combined_by(ufunc: np.ufunc) -> Callable[[State, State], State]:
-    return lambda left, right: (ufunc(left[0], right[0]),)
-
-
 def _extreme(state: State, options: dict[str, Any]) -> Any:
     if np.isnan(state[0]).any():
         warn("All-NaN slice encountered")
@@ -414,8 +409,8 @@ KINDS = {
     "nanmean": Kind(_mean_part, _add_means, _mean),
     "nanvar": Kind(_moments_part, _merge_moments, _variance),
     "nanstd": Kind(_moments_part, _merge_moments, _deviation),
-    "nanmin": Kind(_reduced_by(np.fmin), _combined_by(np.fmin), _extreme),
-    "nanmax": Kind(_reduced_by(np.fmax), _combined_by(np.fmax), _extreme),
+    "nanmin": Kind(reduced_by(np.fmin.reduce), combined_by(np.fmin), _extreme),
+    "nanmax": Kind(reduced_by(np.fmax.reduce), combined_by(np.fmax), _extreme),
     "nanargmin": Kind(_arg_part(np.argmin, np.inf), _arg_of(True), _place),
     "nanargmax": Kind(_arg_part(np.argmax, -np.inf), _arg_of(False), _place),
 }
@@ -466,8 +461,7 @@ def _extreme_of_some(state: State, options: dict[str, Any]) -> Any:
     if value.dtype.kind not in "fcmM":
         raise ValueError("an extreme of no elements has no value: all of them are missing")
     warn("All-NaN slice encountered")
-    nothing = value.dtype.type("NaT" if value.dtype.kind in "mM" else "nan")
-    return np.where(some, value, nothing)
+    return np.where(some, value, np.array(nothing_in(value.dtype), value.dtype))
 
 
 def _place_of_some(state: State, options: dict[str, Any]) -> Any:

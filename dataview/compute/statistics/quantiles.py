@@ -25,7 +25,7 @@ from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, shape_for_rows, size_of
 from dataview.plan.node import Evaluate, Node, Shape
-from dataview.plan.operations import is_present
+from dataview.plan.operations import is_present, nothing_in
 
 DIGITS = (8, 16)
 """How many bits of the keys one pass counts by, at least and at most."""
@@ -219,7 +219,7 @@ def _interpolated(found: _RankValues, places: _Places, request: _Request) -> np.
         value = np.stack([_by_share(one, other, row, between) for one, other, row in rows])
     if found.missing is None or not found.missing.any():
         return value
-    missing = np.array("NaT" if value.dtype.kind in "mM" else "nan", value.dtype)
+    missing = np.array(nothing_in(value.dtype), value.dtype)
     return np.where(found.missing, missing, value)
 
 

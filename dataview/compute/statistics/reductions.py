@@ -534,12 +534,12 @@ def _variance(state: State, options: dict[str, Any]) -> Any:
 # --- extremes and truth ---------------------------------------------------------------------------
 
 
-def _reduced_by(function: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
+def reduced_by(function: Callable[..., Any]) -> Callable[[np.ndarray, Axes, int], State]:
     """Return the function that computes a part by one of NumPy's reductions of a block."""
     return lambda block, axes, first: (function(block, axis=axes, keepdims=True),)
 
 
-def _combined_by(function: Callable[[Any, Any], Any]) -> Callable[[State, State], State]:
+def combined_by(function: Callable[[Any, Any], Any]) -> Callable[[State, State], State]:
     """Return the function that combines two parts of one value each."""
     return lambda left, right: (function(left[0], right[0]),)
 
@@ -594,11 +594,11 @@ PLAIN: dict[str, Kind] = {
     "mean": Kind(mean_part, _add_means, _mean),
     "var": Kind(moments_part, _merge_moments, _variance),
     "std": Kind(moments_part, _merge_moments, _deviation),
-    "min": Kind(_reduced_by(np.min), _combined_by(np.minimum), _first),
-    "max": Kind(_reduced_by(np.max), _combined_by(np.maximum), _first),
+    "min": Kind(reduced_by(np.min), combined_by(np.minimum), _first),
+    "max": Kind(reduced_by(np.max), combined_by(np.maximum), _first),
     "argmin": Kind(arg_part(np.argmin), better_of(True), _second),
     "argmax": Kind(arg_part(np.argmax), better_of(False), _second),
-    "any": Kind(_reduced_by(np.any), _combined_by(operator.or_), _first),
-    "all": Kind(_reduced_by(np.all), _combined_by(operator.and_), _first),
+    "any": Kind(reduced_by(np.any), combined_by(operator.or_), _first),
+    "all": Kind(reduced_by(np.all), combined_by(operator.and_), _first),
 }
 """The statistics of all elements, by NumPy's name for them."""

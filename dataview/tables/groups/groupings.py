@@ -13,7 +13,7 @@ import numpy as np
 from dataview.compute import CLOSE, KINDS, NEARLY, OF_SOME, Kind, result_dtype
 from dataview.errors import warn
 from dataview.plan.node import DType
-from dataview.plan.operations import is_present
+from dataview.plan.operations import is_present, nothing_in
 from dataview.plan.statistics import STATISTICS, Statistic
 from dataview.tables.coding import nothing_of
 from dataview.tables.groups.blocks import Block, widest_of
@@ -131,9 +131,7 @@ def _extreme_of_some(state: State, options: dict[str, Any]) -> Any:
     if found.dtype.kind not in "fcmM" or not gone.any():
         return found
     warn("All-NaN slice encountered")
-    return np.where(
-        gone, np.array("NaT" if found.dtype.kind in "mM" else "nan", found.dtype), found
-    )
+    return np.where(gone, np.array(nothing_in(found.dtype), found.dtype), found)
 
 
 def there_are(state: State) -> np.ndarray:
