@@ -13,7 +13,7 @@ import numpy as np
 
 from dataview.compute import rows_of
 from dataview.errors import error_at, import_library
-from dataview.exchange.to_libraries import Gapped, as_columns, gapped, own, table_of
+from dataview.exchange.to_libraries import Gapped, as_columns, gapped, owned, table_of
 from dataview.formats import (
     DECIMAL,
     array_of_labels,
@@ -88,7 +88,7 @@ def _lone_column(node: Node, pyarrow: Any) -> Any:
 
 def _own(node: Node, memo: Memo) -> Any:
     """Return a node's data; ragged rows as they are, since Arrow has lists of any length."""
-    return node if isinstance(node, Ragged) else own(node, memo)
+    return node if isinstance(node, Ragged) else owned(node, memo)
 
 
 class _Meant(NamedTuple):

@@ -50,11 +50,11 @@ CHUNK_BYTES = 1 << 25
 # --- arrays for others -----------------------------------------------------------------------
 
 
-def own(node: Node, memo: Memo) -> np.ndarray:
+def owned(node: Node, memo: Memo) -> np.ndarray:
     """Return a node's data as an array that shares no memory, as all libraries take it."""
     found = evaluate(node, None, memo)
-    owned = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
-    return plain(found if owned else np.array(found))
+    is_ours = found.flags.writeable and not aliases(node) and not isinstance(node, Sampled)
+    return plain(found if is_ours else np.array(found))
 
 
 def plain(array: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ def _array(node: Node, copy: bool | None, memo: Memo) -> np.ndarray:
             "the data cannot be handed out without a copy: it is not memory that can be written "
             "and lies forwards in this machine's byte order"
         )
-    return own(node, memo) if memory is None else memory
+    return owned(node, memo) if memory is None else memory
 
 
 class Gapped(NamedTuple):
@@ -127,7 +127,7 @@ def gapped(node: Node, convert: Callable[[Node, Memo], Any], rows_alone: bool = 
     mask = least_present(node, 1) if rows_alone else present_in(node)
     if mask is None:
         return Gapped(convert(node, memo), None)
-    present = _lists_there(node, own(mask, memo))
+    present = _lists_there(node, owned(mask, memo))
     return Gapped(convert(node, memo), present, is_of_lists(mask))
 
 
@@ -143,6 +143,7 @@ def as_parts(
 ) -> Any:
     """Return a node's data converted: that of a record by field, in a dict."""
     leaves = list(_leaves(node))
+    memo: Memo = {"roots": tuple(leaves)}
 
     def converted(part: Node) -> Any:
         if not _has_parts(part):
@@ -161,7 +162,6 @@ def as_parts(
                 found[name] = Gapped(found[name], convert(untold, memo))
         return found
 
-    memo: Memo = {"roots": tuple(leaves)}
     with making_together(leaves):
         return converted(node)
 
@@ -291,8 +291,8 @@ def samples(node: Node, numbers: Sequence[int]) -> list[Any]:
     """Return some samples, read together: arrays, or dicts of them, as a loader stacks them."""
     rows = np.asarray(numbers, dtype=np.intp)
     if isinstance(node, Sampled):
-        return [as_parts(sample, own) for sample in samples_of(samples_at(node, rows))]
-    return _one_by_one(as_parts(keyed(node, rows), own))
+        return [as_parts(sample, owned) for sample in samples_of(samples_at(node, rows))]
+    return _one_by_one(as_parts(keyed(node, rows), owned))
 
 
 def _one_by_one(batch: Any) -> list[Any]:
@@ -368,13 +368,13 @@ def _with_none(node: Node, memo: Memo) -> np.ndarray:
     In ragged rows there are labels, too, where these are of codes: no list is categorical.
     """
     if not isinstance(node, Ragged):
-        return own(node, memo)
+        return owned(node, memo)
     return _lists_with_none(node, memo, labels_of(node))
 
 
 def _lists_with_none(node: Ragged, memo: Memo, labels: Labels | None) -> np.ndarray:
     if labels is None and not _may_lack_inside(node):
-        return own(node, memo)
+        return owned(node, memo)
     rows = node.nested()
     if isinstance(rows.values, Ragged):
         places, layout = rows.chosen()
@@ -414,12 +414,14 @@ def _series(column: Gapped, pandas: Any) -> Any:
     values, present, _ = column
     if present is None:
         return values
-    if values.dtype.kind in "iu":
-        return _entries(pandas.arrays.IntegerArray, values, present)
-    if values.dtype.kind == "b":
-        return _entries(pandas.arrays.BooleanArray, values, present)
+    if (kind := _WITH_NA.get(values.dtype.kind)) is not None:
+        return _entries(getattr(pandas.arrays, kind), values, present)
     dtype = values.dtype if values.dtype.kind in "fcmM" else object
     return np.where(present, values, np.array(None, dtype)).astype(dtype, copy=False)
+
+
+_WITH_NA = {"i": "IntegerArray", "u": "IntegerArray", "b": "BooleanArray"}
+"""The arrays of pandas for the kinds of dtypes that have no value of their own for a gap."""
 
 
 def _entries(kind: Any, values: np.ndarray, present: np.ndarray) -> Any:

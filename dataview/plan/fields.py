@@ -31,7 +31,8 @@ from dataview.index import (
 from dataview.index.keys import key_text, slice_text
 
 Positions: TypeAlias = "int | range | np.ndarray"
-Select: TypeAlias = Callable[[Any, Index], Any]
+Selects: TypeAlias = Callable[[Any, Index], Any]
+"""Returns the part of a node that an index selects."""
 
 
 class Meta(dict[str, Any]):
@@ -172,7 +173,7 @@ class LateInner(NamedTuple):
     fields: Fields
     seen: Index
     key: str
-    select: Select
+    select: Selects
 
 
 def _flattened(fields: Fields) -> list[Any]:
@@ -472,7 +473,7 @@ def window_index(window: Window, shape: tuple[int, ...]) -> Index:
     return Index(view, maps)
 
 
-def through(fields: Fields, index: Index, key: Any, select: Select) -> Fields:
+def through(fields: Fields, index: Index, key: Any, select: Selects) -> Fields:
     """Return the tree as it is seen through a key: what survives, and why the rest is gone.
 
     A window survives when each of its entries is selected exactly once; it keeps its own order.
@@ -503,7 +504,7 @@ LONGEST_KEY = 60
 """Of a chain of keys that is longer than this, an error names only the last key."""
 
 
-def _follow_window(field: Window, index: Index, key: str, select: Select) -> Window | str:
+def _follow_window(field: Window, index: Index, key: str, select: Selects) -> Window | str:
     found: dict[int, Positions] = {}
     for axis, place in field.positions.items():
         map_ = index.maps[axis]
@@ -570,7 +571,7 @@ _Ints: TypeAlias = tuple[int, ...]
 _Ways: TypeAlias = "dict[tuple[_Ints, _Ints], tuple[_Ints, Index] | str]"
 
 
-def _follow_attached(field: Attached, index: Index, select: Select, ways: _Ways) -> Attached | str:
+def _follow_attached(field: Attached, index: Index, select: Selects, ways: _Ways) -> Attached | str:
     """Return a field with its own data as it is seen through a key, or why it is gone.
 
     `ways` has what was worked out for fields of the same shape, of which there may be thousands.

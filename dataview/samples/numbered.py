@@ -391,7 +391,7 @@ def made_sample(sample: Node) -> Node:
 
 
 def if_made(make: Callable[[int], _T], numbers: Iterable[int]) -> Iterator[_T]:
-    """Return what is made of some numbers, without those that fail: their turn comes later."""
+    """Yield what is made of some numbers, without those that fail: their turn comes later."""
     for number in numbers:
         try:
             yield make(number)
