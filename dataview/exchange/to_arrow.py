@@ -23,14 +23,14 @@ from dataview.formats import (
     with_lists,
 )
 from dataview.plan.build import keyed
-from dataview.plan.gaps import present_in
+from dataview.plan.gaps import NO_LABEL, present_in
 from dataview.plan.kinds import Record, Sampled, known_dtype, known_shape, members, size_of
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
 from dataview.plan.values import is_time_of_day
 from dataview.samples import with_lengths
 from dataview.sources import Memo
-from dataview.tables import MISSING, Labels, labels_of, name_of
+from dataview.tables import Labels, labels_of, name_of
 
 BATCH_BYTES = 1 << 24
 """How much of a table is read for one batch."""
@@ -110,7 +110,7 @@ def _meant(node: Node, memo: Memo) -> Any:
     """Return a node's data: codes with their labels, times with their zone, or of what type."""
     data, labels, zone = _own(node, memo), labels_of(node), node.meta.get("timezone")
     if labels is not None:
-        return _Meant(data, partial(coded_in_arrow, labels=_labels(labels, node)), MISSING)
+        return _Meant(data, partial(coded_in_arrow, labels=_labels(labels, node)), NO_LABEL)
     dtype = node.dtype
     if isinstance(zone, str) and dtype is not None and dtype.kind == "M":
         unit = np.datetime_data(dtype)[0]

@@ -20,7 +20,7 @@ from dataview.exchange.pickling import packed_in_order
 from dataview.index.flat import as_objects
 from dataview.plan.build import chosen, field, keyed
 from dataview.plan.fields import Fields
-from dataview.plan.gaps import is_of_lists, least_present, masks_in, present_in
+from dataview.plan.gaps import NO_LABEL, is_of_lists, least_present, masks_in, present_in
 from dataview.plan.guards import check_no_record
 from dataview.plan.kinds import (
     Driven,
@@ -35,7 +35,7 @@ from dataview.plan.operations import TEXTS, may_be_missing
 from dataview.plan.ragged import Ragged
 from dataview.samples import samples_at, samples_of, with_lengths
 from dataview.sources import Memo
-from dataview.tables import MISSING, Labels, checked_codes, labels_of
+from dataview.tables import Labels, checked_codes, labels_of
 
 DEVICE = (1, 0)
 """The memory of this machine, as DLPack numbers devices."""
@@ -442,7 +442,7 @@ class _Column(NamedTuple):
         labels, values, present = labels_of(self.node), self.data.values, self.data.present
         if labels is None or values.dtype.kind not in "iu":  # of lists there are the labels
             return _in_zone(_series(self.data, pandas), self.node, pandas)
-        codes = values if present is None else np.where(present, values, MISSING)
+        codes = values if present is None else np.where(present, values, NO_LABEL)
         return _in_zone(_categorical(codes, labels, pandas), self.node, pandas)
 
     def entry(self, pandas: Any) -> Any:

@@ -11,11 +11,11 @@ from dataview.compute import evaluate
 from dataview.exchange import pack_like
 from dataview.loader.reading import OWN, reader
 from dataview.plan.fields import Attached
-from dataview.plan.gaps import MASK, is_untold, masks_in, presence, warn_of_gaps
+from dataview.plan.gaps import MASK, NO_LABEL, is_untold, masks_in, presence, warn_of_gaps
 from dataview.plan.kinds import Record
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.tables import MISSING, are_found_codes
+from dataview.tables import are_found_codes
 
 Read = Callable[[np.ndarray], Any]
 
@@ -45,7 +45,7 @@ def watched(read: Read, node: Node, name: str, found: set[str]) -> Read:
         values = read(rows)
         if name not in found:
             own = values[OWN] if isinstance(values, Mapping) else values
-            if is_untold(own, own != MISSING if there is None else there(rows)):
+            if is_untold(own, own != NO_LABEL if there is None else there(rows)):
                 found.add(name)
         return values
 

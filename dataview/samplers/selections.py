@@ -23,7 +23,7 @@ from dataview.index import (
     numbers_map,
 )
 from dataview.plan.build import field, record, select
-from dataview.plan.gaps import holds_codes, present_in
+from dataview.plan.gaps import NO_LABEL, holds_codes, present_in
 from dataview.plan.guards import endless, why_no_rows
 from dataview.plan.kinds import Sampled, known_shape
 from dataview.plan.node import DType, Node, Shape
@@ -32,15 +32,7 @@ from dataview.plan.photographs import Late, Photograph, RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.samplers.protocol import Order
 from dataview.samples import Stream, repeated_stream, shuffled_stream, with_lengths
-from dataview.tables import (
-    MISSING,
-    first_of_each,
-    in_order,
-    name_of,
-    numbers_of_rows,
-    ranked,
-    rows_where,
-)
+from dataview.tables import first_of_each, in_order, name_of, numbers_of_rows, ranked, rows_where
 
 
 class Cycle:
@@ -242,7 +234,7 @@ def _known(node: Node, values: np.ndarray, present: np.ndarray | None) -> np.nda
     """Return where there are values, by themselves, by a mask, and by the code of what is not."""
     known = is_present(values) if present is None else is_present(values) & present
     is_code = values.dtype.kind == "i" and holds_codes(node)
-    return known & (values != MISSING) if is_code else known
+    return known & (values != NO_LABEL) if is_code else known
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

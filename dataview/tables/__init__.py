@@ -4,7 +4,7 @@ What is found in a pass over a column is a photograph, as a statistic is.
 """
 
 from dataview.tables.choosing import among_codes, check_numbered_alike, knowing_labels
-from dataview.tables.coding import MISSING, by_code, in_order, name_of, without_gaps
+from dataview.tables.coding import by_code, in_order, name_of, without_gaps
 from dataview.tables.comparing import (
     check_no_order,
     codes_of,
@@ -38,7 +38,6 @@ from dataview.tables.unique import distinct
 from dataview.tables.written import as_codes, code_at_once
 
 __all__ = [
-    "MISSING",
     "Grouped",
     "Labels",
     "among_codes",

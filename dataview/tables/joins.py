@@ -32,7 +32,7 @@ from dataview.plan.operations import nothing_in
 from dataview.plan.photographs import RowNumbers
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource, Memo
-from dataview.tables.coding import MISSING, coder, in_order, labelled, without_gaps
+from dataview.tables.coding import coder, in_order, labelled, without_gaps
 from dataview.tables.labels import BLOCK, check_same_family, in_labels
 from dataview.tables.unique import counted
 
@@ -200,8 +200,8 @@ class Lookup(RowNumbers):
             if left_there is not None:
                 found = without_gaps(found, evaluate(select(left_there, parse(part, shape))))
             out[part] = found
-            if self.is_complete and (found == MISSING).any():
-                place = int(np.argmax(found == MISSING))
+            if self.is_complete and (found == NO_LABEL).any():
+                place = int(np.argmax(found == NO_LABEL))
                 is_gap = left_there is not None and not rows_of(left_there, start + place)
                 key = None if is_gap else values.tolist()[place]
                 theirs = f"the {len(keys)} values of other{chained([self.names[1]])}"
@@ -211,7 +211,7 @@ class Lookup(RowNumbers):
                 )
 
         run_blocks(put, list(range(0, shape[0], BLOCK)))
-        lacking = out == MISSING
+        lacking = out == NO_LABEL
         out = out if rows is None or not len(rows) else rows[out]
         out[lacking] = self.others
         return out

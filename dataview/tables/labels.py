@@ -16,7 +16,7 @@ from dataview.index import axis_index, numbers_map
 from dataview.index.shape_texts import shape_text
 from dataview.plan.build import select, stored, with_fields
 from dataview.plan.fields import NO_FIELDS, read_only_meta
-from dataview.plan.gaps import LABELS, holds_codes, present_in
+from dataview.plan.gaps import LABELS, NO_LABEL, holds_codes, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Concat, Mapped, Select, Stored, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
@@ -25,7 +25,6 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import rebuilt
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import (
-    MISSING,
     Code,
     as_list,
     check_known,
@@ -143,7 +142,7 @@ class Coding(Part):
             present = present_in(part)
             there = None if present is None else evaluate(present)
             codes = out[start : start + BLOCK] = without_gaps(found, there)
-            if self.strict and (codes == MISSING).any():
+            if self.strict and (codes == NO_LABEL).any():
                 when = "_codes() was asked for; ask for it again, or give labels="
                 check_known(codes, labelled(values, there), values, some, when)
 
@@ -410,11 +409,11 @@ def only_labelled(codes: Node, count: int) -> Node:
 
 def checked_codes(codes: np.ndarray, count: int) -> np.ndarray:
     """Return codes, or raise if there is one without a label."""
-    if codes.size and (codes.min() < MISSING or codes.max() >= count):
-        wrong = (codes < MISSING) | (codes >= count)
+    if codes.size and (codes.min() < NO_LABEL or codes.max() >= count):
+        wrong = (codes < NO_LABEL) | (codes >= count)
         raise ValueError(
             f"the data hold the code {codes[wrong][0]}, and the metadata list {count} labels: "
-            f"there may be {MISSING} (missing) to {count - 1}; _with_meta(labels=...) lists others"
+            f"there may be {NO_LABEL} (missing) to {count - 1}; _with_meta(labels=...) lists others"
         )
     return codes
 

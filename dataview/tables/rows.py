@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import evaluate
+from dataview.plan.gaps import NO_LABEL
 from dataview.plan.kinds import size_of
 from dataview.plan.operations import is_present
 from dataview.plan.ragged import Ragged
-from dataview.tables.coding import MISSING, NARROW, classes, coder
+from dataview.tables.coding import NARROW, classes, coder
 from dataview.tables.unique import counted
 
 
@@ -42,7 +43,7 @@ def _ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return found, codes, np.bincount(codes, minlength=len(found))
     found, counts = counted(values)
     codes = coder(found)(values)
-    missing = codes == MISSING
+    missing = codes == NO_LABEL
     if missing.any():
         codes[missing] = len(found) - 1
     return found, codes, counts

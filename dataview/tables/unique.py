@@ -14,7 +14,7 @@ from dataview.compute import evaluate, row_blocks, run_in_windows, settle, witho
 from dataview.index import Index
 from dataview.plan.build import record, stored
 from dataview.plan.fields import meta_of_values
-from dataview.plan.gaps import known_in, present_in
+from dataview.plan.gaps import NO_LABEL, known_in, present_in
 from dataview.plan.guards import check_ends, check_no_record
 from dataview.plan.kinds import Record, known_dtype, known_shape
 from dataview.plan.node import DType, Node
@@ -24,7 +24,6 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.walk import rebuilt
 from dataview.samples import RaggedSamples, with_lengths
 from dataview.tables.coding import (
-    MISSING,
     NARROW,
     above,
     as_integers,
@@ -148,7 +147,7 @@ def _counted_in_pieces(values: np.ndarray) -> Counted | None:
             return None
         piece = values[start : start + PIECE]
         codes = code(piece)
-        new = codes == MISSING
+        new = codes == NO_LABEL
         if new.any():  # NaN, which is no label, is new in each piece
             more, known = np.unique(piece[new], return_counts=True), len(labels)
             labels, counts = merge([(labels, counts), more])

@@ -14,8 +14,8 @@ import numpy as np
 
 from dataview.errors import import_library, shortened
 from dataview.formats.meta_text import has_text
-from dataview.plan.gaps import LABELS
-from dataview.tables import MISSING, checked_codes
+from dataview.plan.gaps import LABELS, NO_LABEL
+from dataview.tables import checked_codes
 
 
 def array_of_labels(labels: Sequence[Any], kind: Any = None) -> Any:
@@ -66,7 +66,7 @@ def coded_in_arrow(codes: np.ndarray, labels: Any, gaps: np.ndarray | None = Non
     ['b', None, 'a']
     """
     pyarrow = import_library("pyarrow", "dataview[arrow]")
-    missing = codes == MISSING if gaps is None else gaps | (codes == MISSING)
+    missing = codes == NO_LABEL if gaps is None else gaps | (codes == NO_LABEL)
     checked_codes(codes[~missing], len(labels))
     numbers = pyarrow.array(np.where(missing, 0, codes).astype(np.int32), mask=missing)
     column = pyarrow.DictionaryArray.from_arrays(numbers, labels)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dataview.compute import result_dtype
+from dataview.plan.gaps import NO_LABEL
 from dataview.plan.kinds import size_of
 from dataview.plan.node import DType
-from dataview.tables.coding import MISSING, by_code
+from dataview.tables.coding import by_code
 
 DEPTH = 64
 """So many numbers of a label are added in double at most."""
@@ -33,7 +34,7 @@ AMONG = 16
 class Block:
     """The rows of a block, by their codes, and how many rows each label has.
 
-    The codes are whole if none is known to be MISSING.
+    The codes are whole if none is known to be NO_LABEL.
     The rows come in pieces, and a piece in lanes, such that a label has few rows of a lane: the
     key of a row is its code, plus the number of labels for each lane before its own.
     """
@@ -42,8 +43,8 @@ class Block:
         self, codes: np.ndarray, count: int, start: int = 0, are_whole: bool = False
     ) -> None:
         self.kept: np.ndarray | None = None
-        if not are_whole and codes.min(initial=0) == MISSING:
-            self.kept = codes != MISSING
+        if not are_whole and codes.min(initial=0) == NO_LABEL:
+            self.kept = codes != NO_LABEL
             codes = codes[self.kept]
         self.codes = codes
         self.start = start

@@ -16,6 +16,7 @@ from dataview.errors import StreamError, chained, explained
 from dataview.index import Array, axis_index
 from dataview.plan.build import record, select, stored
 from dataview.plan.fields import Fields, read_only_meta
+from dataview.plan.gaps import NO_LABEL
 from dataview.plan.guards import check_ends, quantile_levels
 from dataview.plan.kinds import known_shape
 from dataview.plan.node import Node
@@ -23,7 +24,7 @@ from dataview.plan.operations import is_present
 from dataview.plan.photographs import Photograph, PhotographSource
 from dataview.plan.values import is_time_of_day
 from dataview.samples import Stream, collected
-from dataview.tables.coding import MISSING, as_list, by_code
+from dataview.tables.coding import as_list, by_code
 from dataview.tables.comparing import dated
 from dataview.tables.given_keys import ToNode
 from dataview.tables.groups.keys import (
@@ -391,4 +392,4 @@ class _Order(Photograph):
         if not self.counts.is_decided:
             self.counts.keep(rows_of_each(codes, len(groups.table)))
         rows = by_code(codes, len(groups.table))
-        return rows[np.count_nonzero(codes == MISSING) :]
+        return rows[np.count_nonzero(codes == NO_LABEL) :]

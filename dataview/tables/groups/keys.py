@@ -25,14 +25,13 @@ from dataview.errors import RaggedError
 from dataview.index import parse
 from dataview.index.sizes import sizes
 from dataview.plan.build import field, record, select, stored
-from dataview.plan.gaps import MASK, masks_in, present_in
+from dataview.plan.gaps import MASK, NO_LABEL, masks_in, present_in
 from dataview.plan.kinds import Record, known_dtype, known_shape, size_of
 from dataview.plan.node import Node
 from dataview.plan.photographs import Photograph
 from dataview.plan.ragged import Ragged
 from dataview.sources import ArraySource
 from dataview.tables.coding import (
-    MISSING,
     Code,
     check_known,
     classes,
@@ -278,7 +277,7 @@ def counts_of(node: Node, number: ToNumbers, count: int) -> np.ndarray:
 def rows_of_each(codes: np.ndarray, count: int) -> np.ndarray:
     """Return how many rows have each of so many numbers.
 
-    >>> rows_of_each(np.array([1, MISSING, 1]), 2)
+    >>> rows_of_each(np.array([1, NO_LABEL, 1]), 2)
     array([0, 2])
     """
     return np.bincount(codes + 1, minlength=count + 1)[1:]
@@ -289,7 +288,7 @@ def _together(number: ToNumbers, blocks: list[slice], wholly: bool = False) -> C
 
     def count(rows: slice) -> Counted:
         codes, are_whole = number(rows)
-        return counted(codes if are_whole else codes[codes != MISSING], wholly)
+        return counted(codes if are_whole else codes[codes != NO_LABEL], wholly)
 
     return merged(count, blocks, np.empty(0, np.int64), wholly)
 
@@ -384,15 +383,15 @@ class Numbering:
         if len(own) == 1:
             return own[0]
         are_whole = all(one.are_whole for one in own)
-        gone = None if are_whole else np.logical_or.reduce([one.codes == MISSING for one in own])
+        gone = None if are_whole else np.logical_or.reduce([one.codes == NO_LABEL for one in own])
         found = own[0].codes
         for n, (codes, _) in enumerate(own[1:], 1):
             if gone is not None:  # such rows may have first keys that are in no group
-                found = np.where(gone, MISSING, found)
+                found = np.where(gone, NO_LABEL, found)
             if n in self._places:
                 found = _placed(self._places[n], Numbers(found, are_whole)).codes
             found = found * self._sizes[n] + codes
-        return Numbers(found if gone is None else np.where(gone, MISSING, found), are_whole)
+        return Numbers(found if gone is None else np.where(gone, NO_LABEL, found), are_whole)
 
     def places(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Return the labels of each key in some combinations, by their numbers."""
@@ -406,7 +405,7 @@ class Numbering:
 
     def _of_label(self, n: int, table: np.ndarray) -> Numbers:
         codes = coder(self._labels[n])(table[str(n)])
-        return Numbers(np.where(codes == MISSING, self._sizes[n] - 1, codes), True)
+        return Numbers(np.where(codes == NO_LABEL, self._sizes[n] - 1, codes), True)
 
     def _of_key(self, n: int, rows: slice) -> Numbers:
         key = self._keys[n]
@@ -416,18 +415,18 @@ class Numbering:
             return Numbers(codes, True)
         there = None if key.mask is None else read(key.mask, rows)
         codes = without_gaps(codes, there)
-        if not len(codes) or codes.min() > MISSING:
+        if not len(codes) or codes.min() > NO_LABEL:
             return Numbers(codes, True)
         known = labelled(values, there, labels_of(key.node) is not None)
         when = "the groups were made; make them anew with _group"
         check_known(codes, known, values, range(rows.start, rows.stop), when)
         if self._gaps:
-            codes = np.where(codes == MISSING, self._sizes[n] - 1, codes)
+            codes = np.where(codes == NO_LABEL, self._sizes[n] - 1, codes)
         return Numbers(codes, self._gaps)
 
 
 class Numbers(NamedTuple):
-    """The numbers of some rows, and whether each row has one: none is MISSING."""
+    """The numbers of some rows, and whether each row has one: none is NO_LABEL."""
 
     codes: np.ndarray
     are_whole: bool
@@ -438,7 +437,7 @@ def _code_of(key: Key, labels: np.ndarray) -> Code:
     if known is None:
         return coder(labels)
     own = known.array()
-    ranks = np.append(coder(labels)(own), MISSING)
+    ranks = np.append(coder(labels)(own), NO_LABEL)
     return lambda codes: ranks[checked_codes(codes, len(own))]
 
 
@@ -448,7 +447,7 @@ def numbering(node: Node, groups: Found) -> ToNumbers:
 
     def occurring(number: ToNumbers) -> np.ndarray:
         numbers = number(table).codes  # ascending, as the rows of the table are
-        return np.asarray(numbers[np.diff(numbers, prepend=MISSING) > 0])
+        return np.asarray(numbers[np.diff(numbers, prepend=NO_LABEL) > 0])
 
     keys = _keys_in(node, len(groups.labels))
     number = Numbering(keys, groups.labels, groups.gaps, occurring)
@@ -461,7 +460,7 @@ def numbering(node: Node, groups: Found) -> ToNumbers:
 
 def _placed(place: Code, numbers: Numbers) -> Numbers:
     found = place(numbers.codes)
-    if ((found == MISSING) & (numbers.codes != MISSING)).any():
+    if ((found == NO_LABEL) & (numbers.codes != NO_LABEL)).any():
         raise ValueError(
             "some rows hold labels together that did not occur together when the groups were "
             "made; make them anew with _group"
