@@ -87,6 +87,23 @@ def test_what_stays_open_is_not_opened_again(path, x, monkeypatch):
         assert (view[number]() == x[number]).all()
 
 
+def test_rows_that_what_stays_open_refuses_are_asked_of_it_once(path, x, monkeypatch):
+    with sizes.set(mapped_bytes=1):
+        view = read_often(dv.open(path), loaded=False)
+        rows, asked = kept_files.OpenFile.rows, []
+
+        def refused(self, block, numbers):
+            asked.append(numbers)
+            found = rows(self, block, numbers)
+            assert found is None  # these are near each other, and read together
+            return found
+
+        monkeypatch.setattr(kept_files.OpenFile, "rows", refused)
+        for batch in np.split(ORDER[:1500], 5):
+            assert (view[batch]() == x[batch]).all()
+        assert len(asked) == 5
+
+
 def test_columns_of_what_stays_open(path, x):
     view = read_often(dv.open(path))
     assert (view[ORDER[:300]][:, 2:5]() == x[ORDER[:300], 2:5]).all()

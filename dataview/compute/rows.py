@@ -60,7 +60,7 @@ from dataview.plan.kinds import (
 )
 from dataview.plan.node import Evaluate, Node
 from dataview.plan.places import operand_index
-from dataview.sources import Source, read_from
+from dataview.sources import ASKED, Source, read_from
 
 Taker: TypeAlias = "Callable[[Rows], Any]"
 """A function of rows; it returns PLAN where these need a plan."""
@@ -212,7 +212,7 @@ def _of_stored(evaluate: Evaluate, node: Stored) -> Taker | None:
         found = source.rows_at_hand(rows)
         if found is not None:
             return found[()]
-        return read_from(source, _index_in(source, source.shape, rows), {})[()]
+        return read_from(source, _index_in(source, source.shape, rows), {ASKED: True})[()]
 
     read = _shown(source, read_few)
     if source.together is None:

@@ -53,7 +53,7 @@ from dataview.sources.npy_header import (
     state_of,
 )
 from dataview.sources.packing import packed_together
-from dataview.sources.protocol import Changing, Memo, Source, read_from
+from dataview.sources.protocol import ASKED, Changing, Memo, Source, read_from
 from dataview.sources.remote import (
     WEB,
     BrokenOff,
@@ -102,6 +102,7 @@ from dataview.sources.sharing import (
 from dataview.sources.zarr_folders import ZARR_MARKS, is_zarr, is_zarr_alone, is_zarr_array
 
 __all__ = [
+    "ASKED",
     "AT_ONCE",
     "FROM_OTHERS",
     "REUSED",

@@ -32,7 +32,7 @@ from dataview.sources.npy_header import (
     start_of,
     state_at,
 )
-from dataview.sources.protocol import Changing, Memo, Note, Source
+from dataview.sources.protocol import ASKED, Changing, Memo, Note, Source
 from dataview.sources.sharing import Home, Reference, by_path, bytes_of_member
 
 if TYPE_CHECKING:
@@ -225,7 +225,8 @@ class NpySource(Source):
             return np.ndarray(index.shape, self.dtype)
         size, run = self._bytes_of(index), self._run(index)
         inside = index if run is not None else self._in_file(index)
-        found = self._read_kept(inside, run) if reused is None else None
+        is_refused = self.row_bytes and ASKED in memo  # by the file that stays open
+        found = None if is_refused or reused is not None else self._read_kept(inside, run)
         if found is not None:
             return found
         with self.file.checked("rb") as file:

@@ -18,6 +18,9 @@ from dataview.sources.sharing import Home, Reference, are_together, home_of, to_
 Memo = dict[Any, Any]
 """What one evaluation has computed, so that nothing is computed twice."""
 
+ASKED = "asked"
+"""What a memo has where `rows_at_hand` was asked for the same rows before, and had none."""
+
 Note = Callable[[Any, np.ndarray], None]
 """What is told of an open file, and of what is in it, before that is changed."""
 
