@@ -21,11 +21,10 @@ from dataview.formats.tables import (
 from dataview.formats.texts import agreed, kind_seen
 from dataview.index.flat import Layout
 from dataview.plan.fields import Window
-from dataview.plan.gaps import LABELS, PRESENT, holds_codes, least_present, masks_in
+from dataview.plan.gaps import LABELS, NO_LABEL, PRESENT, holds_codes, least_present, masks_in
 from dataview.plan.kinds import Record, Stored, members
 from dataview.plan.node import Node
 from dataview.plan.ragged import Ragged
-from dataview.tables import MISSING
 
 CODES = "codes"
 """The nature of codes in a file that does not say what they are codes of."""
@@ -86,7 +85,7 @@ def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:
     if isinstance(source, ColumnSource):
         kind = kind._replace(seen=source.table.seen_in(source.name))
     if nature.startswith(CODES) or holds_codes(leaf.node):  # without rows there are no labels
-        kind = kind._replace(nature=nature or CODES, nothing=MISSING)  # 0 is the first label
+        kind = kind._replace(nature=nature or CODES, nothing=NO_LABEL)  # 0 is the first label
     return kind.meant(leaf.node.meta)
 
 
@@ -118,7 +117,7 @@ def agreeing(
 
 def is_of_codes(kind: Kind) -> bool:
     """Whether values are codes of labels, of which none is for what is missing."""
-    return bool(kind.nothing == MISSING)
+    return bool(kind.nothing == NO_LABEL)
 
 
 def _wide_enough(kind: Kind, count: int, are_lacking: bool) -> Kind:
@@ -249,7 +248,7 @@ def recoded(
             f"{where} has codes of other labels than the first part ({unknown[0]!r} is not among "
             "those), so its codes say something else; manifest=True numbers the labels of all parts"
         )
-    numbers = np.array([*(known[label] for label in own), MISSING])  # which is at -1, too
+    numbers = np.array([*(known[label] for label in own), NO_LABEL])  # which is at -1, too
     return column._replace(values=numbers.astype(dtype)[column.values])
 
 
