@@ -21,7 +21,8 @@ OPERATORS = [
 
 KEYS = [
     np.s_[:], np.s_[2:7], np.s_[::2], np.s_[::-1], np.s_[3], np.s_[:, 1], np.s_[1:, ::2],
-    np.s_[:0], np.s_[-1:], np.s_[6:1:-2],
+    np.s_[:0], np.s_[-1:], np.s_[6:1:-2], ...,
+    [4, 0, 7], np.array([8, -1, 3]), np.arange(9) % 2 > 0, [], np.zeros(9, bool),
 ]  # fmt: skip
 
 OPERANDS = {
@@ -66,7 +67,7 @@ SIZES = st.sampled_from([(1 << 16, 1 << 26), (8, 1 << 26), (8, 100), (8, 0)])
 
 def all_axes(key):
     """Return a key for which NumPy returns an array, also of one row or element."""
-    return (*key, ...) if isinstance(key, tuple) else (key, ...)
+    return key if key is ... else (*key, ...) if isinstance(key, tuple) else (key, ...)
 
 
 def check(change, key, operand, own, other, seed, limits):
@@ -78,7 +79,8 @@ def check(change, key, operand, own, other, seed, limits):
 
         def carried_out(view):
             given = OPERANDS[operand](view, wrapped(y))
-            change(view, key, given[key] if np.shape(given) == x.shape else given)
+            whole = np.shape(given) == x.shape
+            change(view, key, given[key] if whole else given)
 
         return attempt(carried_out, view)[1], x
 
@@ -99,7 +101,12 @@ def check(change, key, operand, own, other, seed, limits):
 @examples(600)
 def test_an_operator_changes_a_part(change, key, operand, own, other, seed, limits):
     def part_changed(view, key, given):
-        change(view[all_axes(key) if isinstance(view, np.ndarray) else key], given)
+        if isinstance(view, np.ndarray):
+            part = view[all_axes(key)]
+            change(part, given)
+            view[all_axes(key)] = part
+        else:
+            change(view[key], given)
 
     check(part_changed, key, operand, own, other, seed, limits)
 
@@ -111,7 +118,9 @@ def test_an_operator_changes_a_part(change, key, operand, own, other, seed, limi
 def test_a_part_is_written(key, operand, own, other, seed, limits):
     def written(view, key, given):
         if isinstance(view, np.ndarray):
-            np.copyto(view[all_axes(key)], given)  # no digits are lost
+            part = view[all_axes(key)]
+            np.copyto(part, given)  # no digits are lost
+            view[all_axes(key)] = part
         else:
             view[key] = given
 
@@ -133,3 +142,41 @@ def test_data_in_memory_are_changed_without_a_plan(count, monkeypatch):
     v -= w[0]
     v[:] = v * 0.5
     assert_same(x, wanted)
+
+
+MASKS = {
+    "of itself": lambda x, y: x > 2,
+    "of other data": lambda x, y: y > 2,
+    "an array": lambda x, y: np.arange(36).reshape(9, 4) % 3 > 0,
+    "of rows": lambda x, y: y[:, 0] > 2,
+    "rows of an array": lambda x, y: np.arange(9) % 3 > 0,
+    "of nothing": lambda x, y: y > 99,
+}
+
+WAYS = {
+    "an assignment": lambda x, mask, value: operator.setitem(x, mask, value),
+    "copyto": lambda x, mask, value: np.copyto(x, value, where=mask),
+    "putmask": lambda x, mask, value: np.putmask(x, mask, value),
+    "an operator": lambda x, mask, value: operator.setitem(x, mask, x[mask] + value),
+}
+
+
+@given(
+    st.sampled_from([*WAYS]), st.sampled_from([*MASKS]), st.sampled_from([0, 3, 0.5, True]),
+    DTYPES, st.integers(0, 9), SIZES,
+)  # fmt: skip
+@examples(400)
+def test_elements_by_a_mask(way, mask, value, dtype, seed, limits):
+    def changed(wrapped):
+        x, y = data(dtype, seed), data("f8", seed + 1)
+        chosen = MASKS[mask](wrapped(x), wrapped(y))
+        return attempt(lambda view: WAYS[way](view, chosen, value), wrapped(x))[1], x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refusal, wanted = changed(lambda x: x)
+        with with_sizes(*limits):
+            error, found = changed(dv.View)
+    lossy = not np.can_cast(np.result_type(value), dtype, "same_kind")
+    assert (error is None) == (refusal is None) or (error is not None and lossy)
+    assert_same(found, data(dtype, seed) if error else wanted)

@@ -261,17 +261,27 @@ def as_written(part: BaseView, key: Any, value: Any) -> tuple[Node, Any, Built |
 def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
     """Whether a value was written to rows of memory already, with no view made of them."""
     node, rows, _, _, _ = view._state
+    if key is ...:
+        key = slice(None)
+    elif isinstance(key, BaseView):
+        key = _row_key_in(node_of(key))
     found = rows_at(rows, key) if isinstance(rows, range | np.ndarray) else None
-    if found is None and type(rows) is range and not isinstance(value, BaseView):
-        basic = _basic_key(node, rows, key)
-        return basic is not None and write_rows(node, basic, _in_code(node, value))
-    return found is not None and _are_rows_written(node, found, value)
+    if found is not None:
+        return _is_written(node, row_key(found), value)
+    basic = _basic_key(node, rows, key) if type(rows) is range else None
+    return basic is not None and _is_written(node, basic, value)
+
+
+def _row_key_in(node: Node) -> Any:
+    """Return the numbers or truths of rows that a view has, None if it has others."""
+    is_line = node.shape is not None and len(node.shape) == 1 and not node.has_gaps
+    return evaluate(node) if is_line and node.dtype in (np.bool_, np.intp) else None
 
 
 def write_all(view: BaseView, value: Any) -> None:
     """Write a value to all of a view."""
     node, rows, _, _, _ = view._state
-    if rows is None or not _are_rows_written(node, rows, value):
+    if rows is None or not _is_written(node, row_key(rows), value):
         write(*_to_write(view, value), built(value))
 
 
@@ -279,19 +289,18 @@ def write_part(part: BaseView, key: Any, value: Any) -> None:
     """Write a value to the part of a view that a key chose: of a field, perhaps at once."""
     node, rows, _, _, _ = part._state
     ends_in_name = type(key) is tuple and key and isinstance(key[-1], str)
-    if not ends_in_name or rows is None or not _are_rows_written(node, rows, value):
+    if not ends_in_name or rows is None or not _is_written(node, row_key(rows), value):
         write(*as_written(part, key, value))
 
 
-def _are_rows_written(node: Node, found: Rows, value: Any) -> bool:
+def _is_written(node: Node, key: Any, value: Any) -> bool:
+    """Whether a value was written at once to what a key selects of memory."""
     if not isinstance(value, BaseView):
-        return write_rows(node, row_key(found), _in_code(node, value))
+        return write_rows(node, key, _in_code(node, value))
     other, seen, _, own_key, count = value._state
     other = node_of(value) if seen is None else other  # it may be late
-    if isinstance(seen, np.ndarray) or isinstance(found, np.ndarray):
-        return False
     where = None if seen is None else row_key(seen)
-    return write_rows_of(node, row_key(found), other, where, Built(count, own_key is not None))
+    return write_rows_of(node, key, other, where, Built(count, own_key is not None))
 
 
 def _in_code(node: Node, value: Any) -> Any:

@@ -33,7 +33,6 @@ from dataview.show import title
 from dataview.view.face import (
     BaseView,
     argument,
-    built,
     evaluated,
     in_codes,
     node_from,
@@ -42,7 +41,7 @@ from dataview.view.face import (
     viewed,
     write_all,
 )
-from dataview.write import apply_where, check_row, check_writable, write
+from dataview.write import apply_where, check_row, check_writable, put_where, write
 
 _WHERE = NumpyFunction("where")
 _PLAIN_KINDS = "biufcmMUS"
@@ -135,15 +134,19 @@ def put_one(node: Node, mask: Any, value: Any, fit: Callable[[Any, DType], np.nd
 
     `fit` casts the value to the dtype of the data, or raises.
     """
-    if node.shape is None or size_of(node.shape) < sizes.streamed_elements:
+    if node.shape is None or mask.dtype != bool or mask.shape is None:
         return False
-    if mask.dtype != bool or mask.shape is None or not is_broadcast_to(mask.shape, node.shape):
+    if not is_broadcast_to(mask.shape, node.shape):
         return False
     given = _single(in_codes(node, value))
     if given is None or not _has_places_of_its_own(node):
         return False
     check_writable(node)
     landed = fit(given, known_dtype(node))
+    if put_where(node, mask, landed):
+        return True
+    if size_of(node.shape) < sizes.streamed_elements:
+        return False
     (whole,) = elementwise(_WHERE, (argument_of(mask), argument_of(landed), node))
     write(node, whole)
     return True
@@ -191,7 +194,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
         check_row(target, given)
     is_all = where is True and isinstance(src, BaseView | np.ndarray) and given.shape
     if is_all and _is_cast(given.dtype, target.dtype, casting):
-        write(target, given, built(src))
+        write_all(dst, src)
         return True
 
     def landed(value: Any, dtype: DType) -> np.ndarray:

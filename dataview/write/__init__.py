@@ -8,12 +8,12 @@ from dataview.write.journals import Journals
 from dataview.write.ragged_rows import check_row
 from dataview.write.raw_files import lock
 from dataview.write.recovery import ACTIONS, Recovery, has_update, journals_of, recovered
-from dataview.write.rows import ITSELF, apply_to_rows, write_rows, write_rows_of
+from dataview.write.rows import ITSELF, apply_to_rows, put_where, write_rows, write_rows_of
 from dataview.write.runs import Built, clock
 
 __all__ = [
     "ACTIONS", "ITSELF", "Built", "GrowthGuard", "Journals", "Recovery", "apply_in_place",
     "apply_to_rows", "apply_where", "check_row", "check_writable", "clock", "has_update",
-    "journals_of", "lock", "places_written", "put_in_place", "recovered", "write", "write_rows",
-    "write_rows_of",
+    "journals_of", "lock", "places_written", "put_in_place", "put_where", "recovered", "write",
+    "write_rows", "write_rows_of",
 ]  # fmt: skip

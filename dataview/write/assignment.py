@@ -48,6 +48,7 @@ from dataview.write.overlap import (
     may_raise,
     separated,
 )
+from dataview.write.rows import put_all
 from dataview.write.update import Update
 
 
@@ -57,6 +58,8 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     If the value is a view, `built` tells when it was built.  What was missing is there then, but
     for the gaps of the value.
     """
+    if built is None and isinstance(value, Node) and put_all(node, value):
+        return
     with making_together(_parts(value)):
         try:
             changes = changes_of(node, value)

@@ -19,6 +19,7 @@ from dataview.plan.operations import Masked, Ufunc
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
 from dataview.write.changes import changes_of, changes_of_mask, check_writable
+from dataview.write.rows import put_all
 
 Fit = Callable[[Node], Node]
 """A function that returns a result as it is written to data that do not hold any number."""
@@ -59,6 +60,8 @@ def apply_where(
 
 def put_in_place(node: Node, result: Node) -> None:
     """Write a result into a node of its shape, cast as NumPy's `out=` casts it."""
+    if put_all(node, result):
+        return
     runs.end()
     carry_out(changes_of(node, result, is_checked=False) + changes_of_mask(node, result))
 

@@ -12,19 +12,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dataview.compute import changing, evaluate, leaves_of, memory_of, rows_of
-from dataview.index import Index, Rows, compose, identity, parse, row_key
+from dataview.compute import changing, evaluate, memory_of, rows_of
+from dataview.index import Index, compose, identity, parse, row_key
 from dataview.index.interrupts import held_interrupt
 from dataview.index.sizes import sizes
 from dataview.plan.gaps import LABELS, NO_LABEL, holds_codes, is_numbered_alike, may_have_codes
 from dataview.plan.guards import is_broadcast_to
 from dataview.plan.joined_rows import joined_rows_of
 from dataview.plan.kinds import (
+    Comparison,
     Concat,
     Elementwise,
     Record,
     Select,
     Stored,
+    known_dtype,
     known_shape,
     members,
     size_of,
@@ -81,27 +83,29 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     read: list[Spot] = []
     for target, source in pairs:
         memory, leaves = _memory_to_write(target), _leaves(source)
-        if memory is None or not leaves or source.dtype != memory.dtype:
+        if memory is None or not leaves or source.dtype is None:
+            return False
+        if not np.can_cast(source.dtype, memory.dtype, "same_kind"):
             return False
         if not is_numbered_alike(target, source) or _has_codes_within(target):
             return False
-        there = memory[key, ...]
-        rows = _data(source, value_key, there)
+        rows = _data(source, value_key, target, _shape_at(memory, key))
         if rows is None:
             return False
         read += [_spot(leaf, value_key if _has_rows_of(leaf, source) else None) for leaf in leaves]
-        parts.append((target, there, ..., rows))
+        parts.append((target, memory, _whole_key(key), rows))
     if not parts:
         return False
-    is_shown = all(_is_of_memory(source) for _, source in pairs)
     member = runs.Member(
         [_spot(target, key) for target, _ in pairs],
         read,
-        built.is_part and is_shown,
-        lambda: [there.copy() for _, there, _, _ in parts],
+        built.is_part and all(_is_of_memory(source) for _, source in pairs),
+        lambda: [np.array(memory[where]) for _, memory, where, _ in parts],
     )
     runs.begin(member, built)
-    member.keep(sum([there.nbytes for _, there, _, _ in parts]))
+    member.keep(sum([size_of(_shape_at(memory, key)) * memory.itemsize for _, memory, *_ in parts]))
+    if isinstance(key, np.ndarray) or isinstance(value_key, np.ndarray):
+        member.watch()
     _put(parts, key)
     member.done()
     return True
@@ -114,7 +118,7 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]
     """
     node, key = _in_one_node(node, key)
     memory = _memory_to_write(node)
-    if memory is None:
+    if memory is None or _has_codes_within(node):
         return False
     there = memory[key, ...]
     is_small = there.size < sizes.streamed_elements
@@ -127,7 +131,7 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]
             return False
     if runs.is_within_statement():
         return False
-    if not is_small:
+    if not is_small and not isinstance(key, np.ndarray):  # of rows by number, `there` is a copy
         return _computed_there(node, key, partial(ufunc, *given, out=there))
     result = np.empty(there.shape, there.dtype)
     ufunc(*given, out=result)
@@ -168,6 +172,29 @@ def _computed_there(node: Node, key: Any, compute: Callable[[], Any]) -> bool:
     with changing(lambda: [_place(node, key)]), held_interrupt():
         compute()
     return True
+
+
+def put_where(node: Node, mask: Any, value: np.ndarray) -> bool:
+    """Write one value to memory where a mask, which NumPy repeats to its shape, is true."""
+    memory = _memory_to_write(node)
+    if memory is None or memory.nbytes > sizes.at_once_bytes or runs.is_within_statement():
+        return False
+    truths = evaluate(mask) if isinstance(mask, Node) else mask
+    return _computed_there(node, None, partial(np.copyto, memory, value, where=truths))
+
+
+def put_all(node: Node, result: Node) -> bool:
+    """Write what is computed of memory, and takes little of it, over a node of its shape."""
+    memory = _memory_to_write(node)
+    if memory is None or result.dtype is None or not _leaves(result):
+        return False
+    if LABELS in node.meta or holds_codes(result) or _has_codes_within(node):
+        return False
+    if memory.nbytes > sizes.computed_bytes or result.shape != memory.shape:
+        return False
+    if not np.can_cast(result.dtype, memory.dtype, "same_kind") or runs.is_within_statement():
+        return False
+    return _put([(node, memory, ..., evaluate(result))], None)
 
 
 def _are_codes(given: Any, labels: Any) -> bool:
@@ -315,9 +342,25 @@ def _is_plain(value: Any) -> bool:
 
 def _leaves(source: Node) -> list[Node]:
     """Return the nodes in memory that a node is, or is computed of; none if any is elsewhere."""
-    leaves = leaves_of(source) if type(source) is Elementwise else [source]
-    are_all = not source.has_gaps and all(_is_of_memory(leaf) for leaf in leaves)
-    return leaves if are_all and all(memory_of(leaf) is not None for leaf in leaves) else []
+    found: list[Node] = []
+    waiting, seen = [source], {id(source)}
+    while waiting:
+        node = waiting.pop()
+        if node.has_gaps:
+            return []
+        if type(node) in _COMPUTED:
+            new = [part for part in node.made_of() if id(part) not in seen]
+            seen.update(map(id, new))
+            waiting += new
+        elif _is_of_memory(node) and memory_of(node) is not None:
+            found.append(node)
+        else:
+            return []
+    return found
+
+
+_COMPUTED = frozenset((Elementwise, Comparison))
+"""The kinds of nodes that are computed element by element."""
 
 
 def _has_rows_of(leaf: Node, source: Node) -> bool:
@@ -326,18 +369,31 @@ def _has_rows_of(leaf: Node, source: Node) -> bool:
     return len(own) == len(shape) and own[:1] == shape[:1]
 
 
-def _data(source: Node, key: Any, there: np.ndarray) -> np.ndarray | None:
-    """Return rows of a node to be written, None if they have another shape or are large."""
-    is_small = there.size < sizes.streamed_elements
-    if type(source) is not Elementwise:
+def _data(source: Node, key: Any, target: Node, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return rows of a node to be written, None if they do not fit into a shape or are large."""
+    own = _shape_of_rows(known_shape(source), key)
+    count = size_of(own)
+    if not _is_fitting(target, own, shape):
+        return None
+    if type(source) not in _COMPUTED:
         memory = memory_of(source)
         assert memory is not None
-        found = memory if key is None else memory[key, ...]
-        return found if found.shape == there.shape and is_small else None
-    shape = known_shape(source)
-    rows: Rows | None = None if key is None else range(shape[0])[key]
-    if rows is not None:
-        shape = shape[1:] if isinstance(rows, int) else (len(rows), *shape[1:])
-    if shape != there.shape or not (is_small or there.nbytes <= sizes.computed_bytes):
+        is_small = count < sizes.streamed_elements or memory.itemsize * count <= sizes.at_once_bytes
+        return (memory if key is None else memory[key, ...]) if is_small else None
+    nbytes = known_dtype(source).itemsize * count
+    if count >= sizes.streamed_elements and nbytes > sizes.computed_bytes:
         return None
-    return evaluate(source) if rows is None else np.asarray(rows_of(source, rows))
+    if key is None:
+        return evaluate(source)
+    rows = key if isinstance(key, np.ndarray) else range(known_shape(source)[0])[key]
+    return np.asarray(rows_of(source, rows))
+
+
+def _shape_of_rows(shape: tuple[int, ...], key: Any) -> tuple[int, ...]:
+    """Return the shape of rows that a key selects of a shape."""
+    if key is None:
+        return shape
+    if isinstance(key, int):
+        return shape[1:]
+    count = len(key) if isinstance(key, np.ndarray) else len(range(shape[0])[key])
+    return (count, *shape[1:])
