@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import shortened
+from dataview.formats.contents import NoRows
 from dataview.formats.handles import Claim
 from dataview.formats.tables.column_nodes import table_node
 from dataview.formats.tables.columns import Column, Name, Table
@@ -39,9 +40,8 @@ def open_json(
             f"{', '.join(paths)}: JSON cannot be changed in place; open it with mode 'r', or _save "
             f"a copy in another format; got {mode!r}"
         )
-    files = [TextFile(one, claim) for one in paths]
-    rows = [_rows_of(file) for file in files]
     check_schema(schema)
+    files, rows = _having_rows([TextFile(one, claim) for one in paths])
     form = Form()  # of all files: a key that one of them lacks has a mask
     forms = [Form() if schema == "same" else form for _ in files]
     for one, file, own in zip(forms, files, rows, strict=True):
@@ -93,6 +93,18 @@ def _reopened(path: str, claim: Claim | None, state: FileState, form: Form) -> J
     return JsonArray(file, form, _rows_of(file))
 
 
+def _having_rows(files: list[TextFile]) -> tuple[list[TextFile], list[list[dict[str, Any]]]]:
+    """Return the files that are no empty arrays, and the objects in each; raise if none is left."""
+    found = []
+    for number, file in enumerate(files, 1):
+        try:
+            found.append((file, _rows_of(file)))
+        except NoRows:
+            if number == len(files) and not found:
+                raise
+    return [file for file, _ in found], [rows for _, rows in found]
+
+
 def _rows_of(file: TextFile) -> list[dict[str, Any]]:
     """Return the objects in a file, or raise if they are something else."""
     path = file.path
@@ -112,7 +124,7 @@ def _rows_of(file: TextFile) -> list[dict[str, Any]]:
         raise ValueError(f"{path} cannot be parsed as JSON: {told}") from None
     if isinstance(found, list) and found and set(map(type, found)) == {dict}:
         return found
-    raise ValueError(
+    raise (NoRows if found == [] else ValueError)(
         f'{path} is no table: that is an array of objects, as in [{{"x": 1}}, {{"x": 2}}], and '
         f"{_what(found)}; dv.View(pandas.read_json(path)) is what pandas wrote by columns, and "
         "json.load reads any JSON"
