@@ -594,6 +594,24 @@ def test_decimals_of_several_types_are_one_column_of_a_union_of_parts(how, tmp_p
     assert column.type == types[1] and column.to_pylist() == values
 
 
+@pytest.mark.parametrize("how", [{}, {"layout": "parts"}, {"layout": "parts", "manifest": True}])
+def test_times_that_are_none_in_the_unit_of_others_are_told(how, tmp_path):
+    days = pa.array([datetime.date(1559, 4, 26), None, datetime.date(2000, 1, 1)])
+    times = pa.array([1], pa.timestamp("ns"))
+    put_columns(tmp_path / "a", times, days)
+    d = dv.open(tmp_path / "a", **how, schema="union")
+    assert d.t[:1]().tolist() == [1]
+    with pytest.raises(ValueError, match=r"column 't' of part-1\.parquet has 1559-04-26, .*\[ns\]"):
+        d.t()
+    place = put_columns(tmp_path / "b", times, days[1:], days[2:])
+    d = dv.open(place, **how, schema="union")
+    assert_same(d.t(), np.array([1, "NaT", "2000-01-01", "2000-01-01"], "M8[ns]"))
+    lists = [pa.array([[one]], pa.list_(one.type)) for one in (times[0], days[0])]
+    d = dv.open(put_columns(tmp_path / "c", *lists), **how, schema="union")
+    with pytest.raises(ValueError, match=r"column 't' of part-1\.parquet has 1559-04-26"):
+        d.t()
+
+
 @pytest.mark.parametrize("manifest", [None, True])
 def test_parts_of_other_units_are_refused(manifest, tmp_path):
     for name, units in (("a", ["m", "km"]), ("b", ["m", "m"])):

@@ -246,7 +246,11 @@ class Tables(Table):
             count = int(table.starts[own[1]] - table.starts[own[0]])
             found.append(
                 {
-                    name: as_kind(read[name], self.kinds[name])
+                    name: as_kind(
+                        read[name],
+                        self.kinds[name],
+                        f"column {'.'.join(name)!r} of {table.title}",
+                    )
                     if name in read
                     else Column(np.ones(count, bool))
                     if name in whole
@@ -296,15 +300,28 @@ def is_void(kind: Kind) -> bool:
     return kind.nature == NOTHING and not kind.depth
 
 
-def as_kind(column: Column, kind: Kind) -> Column:
-    """Return a column with values of a dtype; what is missing stands there as in that one."""
+def as_kind(column: Column, kind: Kind, where: str) -> Column:
+    """Return a column with values of a dtype; what is missing stands there as in that one.
+
+    Raise for times that are none in the unit of the others; `where` is what the column is called.
+    """
     if isinstance(column.values, Column):
-        return column._replace(values=as_kind(column.values, kind._replace(depth=kind.depth - 1)))
+        inner = kind._replace(depth=kind.depth - 1)
+        return column._replace(values=as_kind(column.values, inner, where))
     if kind.depth:  # of lists that are all empty it is not known what they are lists of
         return no_values(kind, 0)
     if column.values.dtype == kind.dtype:
         return column
-    values = np.asarray(column.values).astype(kind.dtype)
+    own = np.asarray(column.values)
+    values = own.astype(kind.dtype)
+    if kind.dtype.kind in "mM":
+        back = values.astype(own.dtype)  # past the last time NumPy counts on from the least one
+        wrong = own[(back != own) & ~np.isnat(own)]
+        if wrong.size:
+            raise ValueError(
+                f"{where} has {wrong[0]}, which is no time in the {kind.dtype} that the files have "
+                "in common; open them one by one"
+            )
     if column.present is not None and column.offsets is None:
         values[~column.present] = nothing_of(kind)
     return column._replace(values=values)
