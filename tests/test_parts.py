@@ -2124,6 +2124,21 @@ def test_codes_of_a_stream_of_parts_stand_for_the_labels_of_the_first(tmp_path):
         system.rm("/codes", recursive=True)
 
 
+def test_a_manifest_is_found_by_the_options_that_it_was_made_with(tmp_path, openings):
+    folder = put_csv(tmp_path / "c", [0, 3, 5])
+    how = {"layout": "parts", "missing": ("1", "x"), "types": {"b": "str"}}
+    expected = [a != 1 for a in range(5)]
+    assert dv.open(folder, **how, manifest=True).a_mask().tolist() == expected
+    openings.counts()
+    assert dv.open(folder, **how)._length() == 5
+    assert openings.counts() == [1]
+    assert dv.open(folder, **{**how, "types": {"b": str}})._length() is None  # not as it was noted
+    openings.counts()
+    with pytest.raises(TypeError, match=r"has no word for types=.*such as 'str' for str, or open"):
+        dv.open(folder, layout="parts", manifest=True, types=str)
+    assert openings.counts() == []  # before the parts are read
+
+
 def test_a_broken_manifest_is_made_anew_or_passed_over(tmp_path):
     for number in range(2):
         np.save(tmp_path / f"p-{number}.npy", np.arange(3))

@@ -150,6 +150,8 @@ def counted(
     out before, else the manifest is asked: who goes by neither opens all parts, so that those
     elsewhere are not looked at before.
     """
+    if how.manifest:
+        manifest.as_noted(how.options)  # who cannot have one is told before all is read
     noted, labels, unread = _noted(how) if known is None else _found_before(known)
     if noted is not None or how.manifest:
         listing = listing.seen(how.reach)
@@ -219,8 +221,15 @@ def _noted(how: How) -> _Before:
         if how.manifest:  # a new one is made
             return _NOTHING
         raise
-    is_same = (known.format, known.options) == (how.format, dict(how.options))
+    is_same = known.format == how.format and _are_noted(known.options, how.options)
     return (known.parts, known.labels, known.unread) if is_same else _NOTHING
+
+
+def _are_noted(noted: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a manifest has these options, of which some are not noted in any."""
+    with contextlib.suppress(TypeError):
+        return noted == manifest.as_noted(options)
+    return False
 
 
 def _together(

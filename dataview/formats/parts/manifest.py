@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dataview import cache
-from dataview.errors import of_newer
+from dataview.errors import of_newer, shortened
 from dataview.formats.parts.listing import File
 from dataview.formats.tables import Kind, Name
 from dataview.sources import Place, from_here, is_url, key_of, new_file, open_regular
@@ -128,18 +128,35 @@ def write(
         [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
     ]
     parts = [[*file, count, number] for file, count, number in zip(files, rows, which, strict=True)]
-    told = {"format": format, "options": dict(options), "schemas": told_schemas, "parts": parts}
+    told = {"format": format, "schemas": told_schemas, "parts": parts}
+    told["options"] = as_noted(options)
     told["labels"] = [[name, _with_words(own, name)] for name, own in labels.items()]
     told["unread"] = [
         [number, [*unread[file].items()]] for number, file in enumerate(files) if file in unread
     ]
-    try:
-        text = json.dumps({"version": VERSION, **told})
-    except TypeError as error:
-        raise TypeError(f"the options of parts are noted as text in a manifest: {error}") from None
+    text = json.dumps({"version": VERSION, **told})
     cache.folder_at(pathlib.Path(place).parent)
     with new_file(place) as file:
         file.write(text.encode())
+
+
+def as_noted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a manifest has them, or raise for one that it has no words for.
+
+    >>> as_noted({"missing": ("-", "?")})
+    {'missing': ['-', '?']}
+    """
+    found = {}
+    for name, value in options.items():
+        try:
+            found[name] = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"a manifest notes the options of parts as text, and has no word for {name}="
+                f"{shortened(repr(value))}; give what can be written, such as 'str' for str, or "
+                "open without manifest="
+            ) from None
+    return found
 
 
 def _written(kind: Kind, name: Name) -> list[Any]:
