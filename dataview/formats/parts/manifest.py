@@ -128,7 +128,7 @@ def write(
         [[name, _written(kind, name)] for name, kind in schema.items()] for schema in schemas
     ]
     parts = [[*file, count, number] for file, count, number in zip(files, rows, which, strict=True)]
-    told = {"format": format, "schemas": told_schemas, "parts": parts}
+    told: dict[str, Any] = {"format": format, "schemas": told_schemas, "parts": parts}
     told["options"] = as_noted(options)
     told["labels"] = [[name, _with_words(own, name)] for name, own in labels.items()]
     told["unread"] = [
