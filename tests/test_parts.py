@@ -418,6 +418,22 @@ def test_a_table_whose_only_column_is_called_rows_is_a_table(suffix, tmp_path):
         assert d._fields() == ("rows",) and d.rows().tolist() == [*range(6)]
 
 
+def test_arrays_of_several_shapes_or_dtypes_are_told_as_arrays(tmp_path):
+    one, two = tmp_path / "0.npy", tmp_path / "1.npy"
+    np.save(one, np.zeros((2, 3)))
+    np.save(two, np.zeros((2, 4)))
+    told = r"^the array is float64 of shape \(4,\) in 1\.npy, and float64 of shape \(3,\) in 0\.npy"
+    with pytest.raises(ValueError, match=told):
+        dv.open(tmp_path, layout="parts", schema="union")
+    np.save(two, np.ones((2, 3), ">i2"))
+    with pytest.raises(
+        ValueError, match=r"^the array is >i2 .*schema='union' gives what they have"
+    ):
+        dv.open(tmp_path, layout="parts")
+    d = dv.open(tmp_path, layout="parts", schema="union")
+    assert_same(d(), np.concatenate([np.zeros((2, 3)), np.ones((2, 3))]))
+
+
 def test_structured_arrays_and_windows_of_parts(tmp_path):
     records = np.zeros(10, [("a", "i4"), ("b", "f8", (2,))])
     records["a"] = np.arange(10)

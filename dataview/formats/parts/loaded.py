@@ -14,6 +14,7 @@ import numpy as np
 from dataview.formats.handles import close
 from dataview.formats.parts.ahead import Ahead
 from dataview.formats.parts.columns import (
+    ROWS,
     agreeing,
     columns_of,
     decoded,
@@ -60,6 +61,11 @@ class PartFile(Table):
         self._read_as: Node | None = None  # the same, as all parts agree on it
         self.labels: Mapping[Name, list[object]] = {}
         """What the codes of all parts stand for."""
+
+    def called(self, name: Name) -> str:
+        """Return what errors call a column; an array has no name."""
+        is_table = name != ROWS or self.how.may_have_gaps
+        return super().called(name) if is_table else "the array"
 
     def read(self, names: Collection[Name], first: int, stop: int) -> Mapping[Name, Column]:
         """Return columns, or raise if the part is another one than when it was counted."""

@@ -257,6 +257,10 @@ class Table(ABC):
         """Return the least and the greatest value of each group, and whether both are known."""
         return None
 
+    def called(self, name: Name) -> str:
+        """Return what errors call a column."""
+        return f"column {'.'.join(name)!r}"
+
     def seen_in(self, name: Name) -> int:
         """Return what the cells of a column of text were; 0 if it is another one, or was given."""
         return 0

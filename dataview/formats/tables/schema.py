@@ -165,7 +165,7 @@ def _both(name: Name, one: Kind, first: Table, other: Kind, table: Table, schema
     if not fits and table.texts_unite and schema != "union":
         remedy = "schema='union' makes texts of both"
     raise ValueError(
-        f"column {'.'.join(name)!r} is {_words(other)} in {table.title}, and {_words(one)} in "
+        f"{table.called(name)} is {_words(other)} in {table.title}, and {_words(one)} in "
         f"{first.title}; {remedy}"
     )
 
@@ -249,7 +249,7 @@ class Tables(Table):
                     name: as_kind(
                         read[name],
                         self.kinds[name],
-                        f"column {'.'.join(name)!r} of {table.title}",
+                        f"{table.called(name)} of {table.title}",
                     )
                     if name in read
                     else Column(np.ones(count, bool))
