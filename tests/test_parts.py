@@ -543,6 +543,41 @@ def test_a_part_that_is_no_table_says_so(tmp_path):
         dv.open(tmp_path, layout="parts")
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+@pytest.mark.parametrize("lengths", [(2, 3), (3, 2)])
+def test_a_part_whose_fields_share_no_rows_says_so(lengths, suffix, tmp_path):
+    for number in range(2):
+        parts = dict(zip("ab", map(np.arange, lengths if number else (2, 2)), strict=True))
+        if suffix == ".npz":
+            np.savez(tmp_path / f"p{number}.npz", **parts)
+        else:
+            with h5py.File(tmp_path / f"p{number}.h5", "w") as file:
+                file.update({f"g/{name}": part for name, part in parts.items()})
+    told = (
+        rf"p1\{suffix} is no part: .* lengths.*: \S*a {lengths[0]}, \S*b {lengths[1]}; dv\.concat"
+    )
+    for manifest in (None, True):
+        with pytest.raises(ValueError, match=told):
+            dv.open(tmp_path, layout="parts", manifest=manifest)
+    assert dv.concat([dv.open(tmp_path / f"p{n}{suffix}") for n in (0, 0)])._length() == 4
+
+
+def test_a_part_of_which_one_field_changes_its_length_is_noticed(tmp_path, monkeypatch):
+    for number in range(2):
+        np.savez(tmp_path / f"p{number}.npz", a=np.arange(3), b=np.arange(3))
+    d = dv.open(tmp_path, layout="parts")
+    np.savez(tmp_path / "p1.npz", a=np.arange(3), b=np.arange(2))
+    monkeypatch.setattr(loaded, "file_at", lambda path, name: d_file(d, name))
+    with pytest.raises(ValueError, match=r"p1\.npz has changed since its rows were counted"):
+        d.b()
+
+
+def d_file(view, name):
+    """Return what a view knows of the file of a part."""
+    (table,) = {*tables_of(view)}
+    return next(file for file in table.these.listing.files if file.name == name)
+
+
 # -------------------- what differs between parts --------------------
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dataview.compute import evaluate_all
+from dataview.errors import shortened
 from dataview.formats.tables import (
     Column,
     ColumnSource,
@@ -61,7 +62,16 @@ def kinds_of(node: Node, path: str) -> dict[Name, Kind]:
     """Return what the columns of an opened part are, or raise if it is no table of rows."""
     if isinstance(node, Record) and node.rank != 1:
         raise ValueError(f"{path} has no rows that all its fields share, so that it is no part")
-    return {name: kind_of(leaf, name, path) for name, leaf in leaves_of(node)}
+    leaves = dict(leaves_of(node))
+    kinds = {name: kind_of(leaf, name, path) for name, leaf in leaves.items()}
+    lengths = {name: leaf.node.count for name, leaf in leaves.items()}
+    if len({*lengths.values()}) > 1:
+        told = shortened(", ".join(f"{'.'.join(name)} {count}" for name, count in lengths.items()))
+        raise ValueError(
+            f"{path} is no part: its fields have different lengths, so that they share no rows: "
+            f"{told}; dv.concat([dv.open(path).field for path in paths]) joins one of them"
+        )
+    return kinds
 
 
 def kind_of(leaf: Leaf, name: Name, path: str) -> Kind:

@@ -25,7 +25,6 @@ from dataview.formats.parts.columns import (
     no_rows,
     read_as,
     recoded,
-    rows_in,
 )
 from dataview.formats.parts.counting import Counted, How, counted
 from dataview.formats.parts.listing import File, file_at
@@ -75,7 +74,7 @@ class PartFile(Table):
         leaves = dict(leaves_of(node))
         for name in names:
             kind = kind_of(leaves[name], name, shown(self.path)) if name in leaves else None
-            if kind != self.kinds[name] or rows_in(node) != self.starts[-1]:
+            if kind != self.kinds[name] or leaves[name].node.count != self.starts[-1]:
                 raise self._changed()
         if any(kind.seen != self.kinds[name].seen for name, kind in self.agreed.items()):
             leaves = dict(leaves_of(self._as_agreed(node)))
