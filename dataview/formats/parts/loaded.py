@@ -44,13 +44,16 @@ class PartFile(Table):
     def __init__(
         self,
         path: str,
-        file: File,
+        file: File | None,
         rows: int,
         kinds: Mapping[Name, Kind],
         agreed: Mapping[Name, Kind],
         how: How,
     ) -> None:
-        """Take what the columns of the part are, and what they are as all parts agree on it."""
+        """Take what the columns of the part are, and what they are as all parts agree on it.
+
+        `file` is what tells it from another one, None where that is not known of files here.
+        """
         name = file_name(path) if is_url(path) else os.path.basename(path)
         super().__init__(name, np.array([0, rows], np.intp))
         self.path, self.file = path, file
@@ -98,7 +101,7 @@ class PartFile(Table):
         with self._lock:
             if self._node is None:
                 node = again(lambda _: self.how.open(self.path), shown(self.path))
-                if not is_url(self.path) and self.file != file_at(self.path, self.file.name):
+                if self.file is not None and self.file != file_at(self.path, self.file.name):
                     raise self._changed()  # its rows may be as many as before
                 self._node = node
             return self._node
@@ -141,9 +144,12 @@ class PartsTable(Tables):
         schema = how.joined_by(are_counted=False)
         agreed = agreeing(these.schemas, schema, these.labels)
 
+        is_here = not any(is_url(listing.path_of(file)) for file in listing.files)
+
         def part(file: File, rows: int, which: int) -> tuple[PartFile, Mapping[Name, Kind]]:
             own, path = agreed[which], listing.path_of(file)
-            return PartFile(path, file, rows, these.schemas[which], own, how), own
+            dated = file if is_here else None
+            return PartFile(path, dated, rows, these.schemas[which], own, how), own
 
         files = [*map(part, listing.files, these.rows, these.which)]
         folder = shown(listing.folder)
