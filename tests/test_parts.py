@@ -432,6 +432,7 @@ def test_arrays_of_several_shapes_or_dtypes_are_told_as_arrays(tmp_path):
         dv.open(tmp_path, layout="parts")
     d = dv.open(tmp_path, layout="parts", schema="union")
     assert_same(d(), np.concatenate([np.zeros((2, 3)), np.ones((2, 3))]))
+    assert repr(d).startswith(f"View (4, 3) float64, 96 B, the array of parts in {tmp_path.name}")
 
 
 def test_structured_arrays_and_windows_of_parts(tmp_path):

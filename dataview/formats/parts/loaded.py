@@ -170,6 +170,10 @@ class PartsTable(Tables):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.these, self.how, self.fills, self.names, self.parts[0][0].labels)
 
+    def called(self, name: Name) -> str:
+        """Return what errors and displays call a column."""
+        return self.parts[0][0].called(name)
+
     def number_alike(self, labels: Mapping[Name, list[object]]) -> None:
         """Have the codes of all parts stand for these labels."""
         for file, _ in self.parts:

@@ -286,7 +286,7 @@ class ColumnSource(Source):
     def describe(self) -> str:
         """Say which column it is."""
         name = self.name[:-1] if tells_present(self.name) else self.name
-        return f"column {'.'.join(name)!r} of {self.table.title}"
+        return f"{self.table.called(name)} of {self.table.title}"
 
     def in_file(self) -> tuple[str, tuple[str, ...]]:
         """Return the table, and the names of the column; those of a mask end with "_mask"."""
