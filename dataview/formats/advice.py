@@ -8,7 +8,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from dataview.errors import chained, shortened
+from dataview.errors import VERY_NEAR, chained, closest, shortened
 
 OPENED_BY = {
     ".xlsx": "dv.View(pandas.read_excel(path))",
@@ -44,16 +44,22 @@ _ELSEWHERE = {
     "iterator": "dv.open(path)._minibatches(n)",
     "low_memory": _BY_ITSELF,
     "memory_map": _BY_ITSELF,
-    "na_values": "missing={}",
+    **dict.fromkeys(("na", "na_values", "nan", "null", "null_values", "nulls"), "missing={}"),
+    "has_header": "header={}",
+    "n_rows": "dv.open(path)[:{}], which reads no other rows",
     "nrows": "dv.open(path)[:{}], which reads no other rows",
     "on_bad_lines": _ALL_ROWS,
     "parse_dates": "dates=True, or for texts in another form dates={{'a': '%d.%m.%Y'}}",
+    "quote_char": "quote={}",
     "quotechar": "quote={}",
+    "schema_overrides": "types={}",
+    "separator": "sep={}",
+    "skip_rows": "skip={}",
     "skiprows": "skip={}",
     "usecols": _SOME,
     "use_cols": _SOME,
 }
-"""The options of pandas, and what to write instead, with the value that was given."""
+"""The options of pandas and polars, and what to write instead, with the value that was given."""
 
 MOST_NAMES = 5
 """So many files of a folder are named in an error."""
@@ -64,19 +70,23 @@ MOST_WALKED = 1000
 
 
 def for_option(name: str, value: Any, known: Collection[str]) -> str:
-    """Return what to write for an option of pandas, or "" if a format has nothing like it.
+    """Return what to write for an option of others, or "" if a format has nothing like it.
+
+    It may be misspelt, if the format has none of nearly that name.
 
     >>> for_option("delimiter", ";", ["sep"]), for_option("delimiter", ";", ["fill"])
     ("sep=';'", '')
     >>> for_option("na_values", "-", ["missing"])
     "missing=['', '-']"
     """
+    if name not in _ELSEWHERE and not closest(name, known):
+        name = closest(name, _ELSEWHERE, VERY_NEAR)
     advice = _ELSEWHERE.get(name, "")
     option, mark, _ = advice.partition("=")
     if mark and option.isidentifier() and option not in known:
         return ""
-    if name == "na_values":  # empty cells are still to be missing
-        value = ["", *([value] if isinstance(value, str) else value)]
+    if option == "missing":  # empty cells are still to be missing
+        value = ["", *(value if isinstance(value, (list, tuple, set)) else [value])]
     return advice.format(shortened(repr(value)))
 
 

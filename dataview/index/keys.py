@@ -32,6 +32,9 @@ _NOT_A_KEY = (
     "and names of fields behind them, as in d[0, 'x']; got {key!r}"
 )
 
+TOO_MANY = "too many indices"
+"""How the error for a key of more axes than there are begins, as NumPy's does."""
+
 
 def is_integer(item: Any) -> bool:
     """Whether NumPy takes the item for one position (a bool is a mask, not a position)."""
@@ -152,7 +155,7 @@ def _with_ellipsis(items: list[Item], ndim: int, key: Any) -> list[Item]:
     taken = sum(_axes_taken(item) for item in items)
     if taken > ndim:
         raise IndexError(
-            f"too many indices: the view has {_axes(ndim)}, but {taken} were indexed by {key!r}"
+            f"{TOO_MANY}: the view has {_axes(ndim)}, but {taken} were indexed by {key_text(key)}"
         )
     place = dots[0] if dots else len(items)
     whole: list[Item] = [slice(None)] * (ndim - taken)
@@ -373,6 +376,8 @@ def _part_text(part: Any) -> str:
         return slice_text(part)
     if part is Ellipsis:
         return "..."
+    if isinstance(part, str):
+        return repr(part)
     if part is None or isinstance(part, (bool, np.bool_)):
         return str(part)
     try:

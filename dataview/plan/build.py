@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dataview.errors import listed
 from dataview.index import Affine, Index, axes_of, broadcast_shapes, compose, is_identity, parse
-from dataview.index.keys import key_text
+from dataview.index.keys import TOO_MANY, key_text
 from dataview.index.shape_texts import shape_text
 from dataview.plan.fields import (
     NO_META,
@@ -110,7 +111,7 @@ def keyed(node: Node, key: Any) -> Node:
     try:
         index = parse(key, known_shape(node))
     except IndexError as error:
-        why = why_no_rows(node) or _of_one_sample(node)
+        why = why_no_rows(node) or _of_one_sample(node) or _of_fields(node, key, str(error))
         raise (IndexError(f"the key {key_text(key)}: {why}") if why else error) from None
     return select(node, index, key)
 
@@ -120,6 +121,23 @@ def _of_one_sample(node: Node) -> str:
     if not isinstance(node, Record) or node.extents != () or not node.fields.named:
         return ""
     return f"the view is one sample, without rows; d[{next(iter(node.fields))!r}] is a field of it"
+
+
+def _of_fields(node: Node, key: Any, error: str) -> str:
+    """Return what to write for names before other parts of a key, or for columns of a record."""
+    items = key if isinstance(key, tuple) else (key,)
+    names = [item for item in items if isinstance(item, str)]
+    if names and all(name in node.fields for name in names):
+        rest = [item for item in items if not isinstance(item, str)]
+        meant = f"d{key_text((*names,))}{key_text((*rest,))}"
+        return f"names of fields stand behind all else in a key; write {meant}"
+    if not isinstance(node, Record) or not node.rank or not error.startswith(TOO_MANY):
+        return ""
+    of_field = key_text((*items[: node.rank], next(iter(node.fields))))
+    return (
+        f"a key selects rows of a record, which has no columns but the fields "
+        f"{listed([*map(repr, node.fields)])}; d{of_field} is a field of these rows"
+    )
 
 
 def _followed(node: Node, index: Index, key: Any) -> Fields:
