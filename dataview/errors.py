@@ -112,6 +112,8 @@ def unknown_field(
         return FieldError(f"field {name!r} {reason}, in {where}{more}")
     names = list(known)
     close = hint(name, names, VERY_NEAR if advice.startswith(MEANT) else NEAR)
+    if not advice.startswith(MEANT) and closest(name, names, SURE):
+        advice = more = ""
     if close and advice:
         close, more = "", _beside(close, advice)
     meant = f"no field {name!r} in {where}{close}{more}"
@@ -137,8 +139,9 @@ def _beside(question: str, advice: str) -> str:
 MEANT = "did you mean "
 """How a question about a name begins."""
 
-NEAR, VERY_NEAR = 0.6, 0.75
-"""How alike a name is to one that may have been meant: also beside a verb of just that name."""
+NEAR, VERY_NEAR, SURE = 0.6, 0.75, 0.9
+"""How alike a name is to one that may have been meant: also beside a verb of just that name, and so
+that nothing else was."""
 
 
 def chained(names: Iterable[str]) -> str:

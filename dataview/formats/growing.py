@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dataview.errors import ReadOnlyError, unknown_field
+from dataview.errors import ReadOnlyError, shortened, unknown_field
 from dataview.formats.field_tree import Leaf
 from dataview.formats.writers.reading import Key, Reading, without_streams
 from dataview.index.interrupts import held_interrupt
 from dataview.index.locks import new_rlock
+from dataview.index.shape_texts import shape_text
 from dataview.plan.build import field, labelled, record, stored, with_fields
 from dataview.plan.fields import Fields, Window
 from dataview.plan.kinds import Concat, Record, Stored, known_dtype, known_shape, members
@@ -183,7 +184,7 @@ def _alone(names: Sequence[str]) -> str:
 
 def _parts_of(rows: Any, own: Collection[str], where: str, alone: str = "") -> Mapping[str, Any]:
     """Return the rows for each field of a record or a structured array, all of which get some."""
-    parts = _named_parts(rows, where)
+    parts = _named_parts(rows, own, where)
     for wrong in parts.keys() - set(own):
         raise unknown_field(wrong, own, where, advice="rows are given for fields of the file")
     if missing := [name for name in own if name not in parts]:
@@ -194,7 +195,7 @@ def _parts_of(rows: Any, own: Collection[str], where: str, alone: str = "") -> M
     return parts
 
 
-def _named_parts(rows: Any, where: str) -> Mapping[str, Any]:
+def _named_parts(rows: Any, own: Collection[str], where: str) -> Mapping[str, Any]:
     if isinstance(rows, Mapping):
         return rows
     if isinstance(rows, Node) and rows.fields:
@@ -202,7 +203,16 @@ def _named_parts(rows: Any, where: str) -> Mapping[str, Any]:
     names = getattr(getattr(rows, "dtype", None), "names", None)
     if names:
         return {name: rows[name] for name in names}
-    raise TypeError(f"rows for {where} are a mapping, a record or a structured array; got {rows!r}")
+    each = ", ".join(f"{name!r}: ..." for name in [*own][:MOST_FIELDS])
+    more = ", ..." * (len(own) > MOST_FIELDS)
+    raise TypeError(
+        f"rows for {where} are a mapping, a record or a structured array; got "
+        f"{shortened(repr(rows))}; d._append({{{each}{more}}}) has a list of values for each field"
+    )
+
+
+MOST_FIELDS = 5
+"""So many fields are written in an example."""
 
 
 def _fitting(target: Stored, rows: Any, where: str) -> Node:
@@ -211,10 +221,9 @@ def _fitting(target: Stored, rows: Any, where: str) -> Node:
     value = _as_node(rows, dtype, max(1, len(shape)), where)
     found = known_shape(value)
     if len(found) != len(shape) or not shape or found[1:] != shape[1:]:
-        raise ValueError(
-            f"rows for {where} have shape (n, {', '.join(map(str, shape[1:]))}); got {found}"
-            + ("; give one row as rows[None]" if shape and found == shape[1:] else "")
-        )
+        wanted = shape_text((None, *shape[1:])).replace("?", "n")
+        one = "; one row is given in a list, as [row]" if found == shape[1:] else ""
+        raise ValueError(f"rows for {where} have shape {wanted}, for any n; got {found}{one}")
     if not np.can_cast(known_dtype(value), dtype, "same_kind"):
         raise TypeError(
             f"rows for {where} are {known_dtype(value)}, which {dtype} cannot hold (NumPy's rule "

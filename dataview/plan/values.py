@@ -201,7 +201,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     value = in_durations(value) if dtype.kind == "m" else value
     given = np.asarray(value)
     if not _may_cast(given, dtype, weak):
-        raise _lossy(str(given.dtype), dtype)
+        raise _lossy(_told(given), dtype)
     if given.dtype == dtype:
         return given
     _check_range(given, dtype)
@@ -237,10 +237,27 @@ def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
             f"cannot write {what} into bool: it takes True and False, such as value == 'yes', or "
             "value != 0"
         )
+    if what.startswith(("the text", "texts")) and dtype.kind in "iufc":
+        return TypeError(
+            f"cannot write {what} into {dtype}; np.asarray(value, '{dtype}') converts texts such "
+            "as '15', and of others dv.View(texts)._codes() has numbers"
+        )
     return TypeError(
         f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
         f"'same_kind'); np.asarray(value, '{dtype}') converts it"
     )
+
+
+def _told(given: np.ndarray) -> str:
+    """Return what an array is, and the text if it is one, for messages."""
+    if given.dtype.kind not in "UT":
+        return str(given.dtype)
+    shown = f"the text {given.item()[:LONGEST]!r}" if given.size == 1 else "texts"
+    return f"{shown} ({given.dtype})"
+
+
+LONGEST = 40
+"""So many letters of a text are shown in a message."""
 
 
 def _check_bounds(low: int, high: int, dtype: np.dtype[Any]) -> None:
