@@ -222,8 +222,8 @@ def _fitting(target: Stored, rows: Any, where: str) -> Node:
     found = known_shape(value)
     if len(found) != len(shape) or not shape or found[1:] != shape[1:]:
         wanted = shape_text((None, *shape[1:])).replace("?", "n")
-        one = "; one row is given in a list, as [row]" if found == shape[1:] else ""
-        raise ValueError(f"rows for {where} have shape {wanted}, for any n; got {found}{one}")
+        one = "; give one row in a list, as [row]" if found == shape[1:] else ""
+        raise ValueError(f"rows for {where} have shape {wanted}; got {found}{one}")
     if not np.can_cast(known_dtype(value), dtype, "same_kind"):
         raise TypeError(
             f"rows for {where} are {known_dtype(value)}, which {dtype} cannot hold (NumPy's rule "
