@@ -191,7 +191,7 @@ MISTAKES = [
     ("x[0] = [1, 2]", "(2,) | (3,) | (in View (4, 3) float64", "x[0] = [1, 2, 3]"),
     ("x._write(np.zeros((3, 3)))", "(3, 3) | (4, 3) | (in View (4, 3) float64", "x._write(np.zeros(3))"),
     ("d.target = 'a'", "the text 'a' (<U1) | float64 | (in View (4, 1) float64", "d.target = 1"),
-    ("d.target = ['1', '2', '3', '15']", "texts (<U2) into float64; np.asarray(value, 'float64')", "d.target = np.asarray([['1'], ['2'], ['3'], ['15']], 'float64')"),
+    ("d.target = ['1', '2', '3', '15']", "cannot write <U2 into float64; np.asarray(value, 'float64')", "d.target = np.asarray([['1'], ['2'], ['3'], ['15']], 'float64')"),
     ("r.n[0] = 'a'", "the text 'a' (<U1) into int64 | dv.View(texts)._codes()", "r.n = r.label._codes()"),
     ("i[0] = 1.5", "1.5 | int64 | (in View (4,) int64 | np.asarray(value, 'int64')", "i[0] = np.asarray(1.5, 'int64')"),
     ("i += 0.5", "int64 | float64 | d._astype('float64')", "i = i + 0.5"),

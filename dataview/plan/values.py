@@ -237,7 +237,7 @@ def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
             f"cannot write {what} into bool: it takes True and False, such as value == 'yes', or "
             "value != 0"
         )
-    if what.startswith(("the text", "texts")) and dtype.kind in "iufc":
+    if what.startswith(("the text", "<U", ">U", "StringDType")) and dtype.kind in "iufc":
         return TypeError(
             f"cannot write {what} into {dtype}; np.asarray(value, '{dtype}') converts texts such "
             "as '15', and of others dv.View(texts)._codes() has numbers"
@@ -250,10 +250,8 @@ def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
 
 def _told(given: np.ndarray) -> str:
     """Return what an array is, and the text if it is one, for messages."""
-    if given.dtype.kind not in "UT":
-        return str(given.dtype)
-    shown = f"the text {given.item()[:LONGEST]!r}" if given.size == 1 else "texts"
-    return f"{shown} ({given.dtype})"
+    is_text = given.dtype.kind in "UT" and given.size == 1
+    return f"the text {given.item()[:LONGEST]!r} ({given.dtype})" if is_text else str(given.dtype)
 
 
 LONGEST = 40
