@@ -60,53 +60,75 @@ def _growing(targets: list[_Target], count: int) -> Iterator[Callable[[], list[A
     Until that is done, a failure undoes it all.  Ctrl-C waits for the libraries: they may have
     threads of their own, which would go on.
     """
-    owners = _owners(targets)
-    seen = {n: hashlib.blake2b() for n, own in enumerate(owners) if owners.count(own) > 1}
-    growths: dict[int, Any] = {}
-    guard = GrowthGuard([targets[number][0].source for number in sorted(set(owners))])
-    leaves = [Leaf(str(n), value, name) for n, (_, value, name) in enumerate(targets)]
-
-    def put(leaf: Leaf, key: Key, block: np.ndarray) -> None:
-        number = int(leaf.at)
-        rows = cast(block, known_dtype(targets[number][0]))
-        if number in seen:
-            seen[number].update(rows.tobytes())
-        if owners[number] == number:
-            guard.freshen()
-            growths[number].write(key, rows)
-
-    def finish() -> list[Any]:
-        grown = {}
-        for growth in growths.values():
-            growth.settle()
-        guard.begin()
-        for number, growth in growths.items():
-            guard.freshen()
-            grown[number] = growth.finish()
-        _flush(growths.values())
-        guard.end()
-        growths.clear()
-        return [grown[owner] for owner in owners]
-
+    growing = _Growing(targets)
     try:
-        if guard.is_early:
-            guard.begin()
-        for number in sorted(set(owners)):
+        growing.begin(count)
+        growing.read()
+        yield growing.finish
+    except BaseException:
+        with held_interrupt():
+            growing.undo()
+        raise
+
+
+class _Growing:
+    """Rows on their way to all arrays, each of which is written once, whatever names it has."""
+
+    def __init__(self, targets: list[_Target]) -> None:
+        self.targets = targets
+        self.owners = owners = _owners(targets)
+        self.seen = {n: hashlib.blake2b() for n, own in enumerate(owners) if owners.count(own) > 1}
+        self.growths: dict[int, Any] = {}
+        self.guard = GrowthGuard([targets[number][0].source for number in sorted(set(owners))])
+
+    def begin(self, count: int) -> None:
+        """Make room for so many rows."""
+        if self.guard.is_early:
+            self.guard.begin()
+        for number in sorted(set(self.owners)):
             with held_interrupt():
-                growths[number] = targets[number][0].source.growing(count)
-        Reading(leaves).read(put)
-        for number in seen:
-            if seen[number].digest() != seen[owners[number]].digest():
-                names = f"{targets[owners[number]][2]!r} and {targets[number][2]!r}"
+                self.growths[number] = self.targets[number][0].source.growing(count)
+
+    def read(self) -> None:
+        """Read the rows block by block, and write them; raise if those of one array differ."""
+        leaves = [Leaf(str(n), value, name) for n, (_, value, name) in enumerate(self.targets)]
+        Reading(leaves).read(self.put)
+        for number, own in self.seen.items():
+            owner = self.owners[number]
+            if own.digest() != self.seen[owner].digest():
+                names = f"{self.targets[owner][2]!r} and {self.targets[number][2]!r}"
                 raise ValueError(
                     f"{names} are one array under two names, and get the same rows; got others"
                 )
-        yield finish
-    except BaseException:
-        with held_interrupt():
-            _undo(growths.values())
-            guard.end()  # if the undo fails, the next opening takes the rows back
-        raise
+
+    def put(self, leaf: Leaf, key: Key, block: np.ndarray) -> None:
+        """Write a block of the rows of one array."""
+        number = int(leaf.at)
+        rows = cast(block, known_dtype(self.targets[number][0]))
+        if number in self.seen:
+            self.seen[number].update(rows.tobytes())
+        if self.owners[number] == number:
+            self.guard.freshen()
+            self.growths[number].write(key, rows)
+
+    def finish(self) -> list[Any]:
+        """Tell of the rows in all files, and return the sources with them."""
+        grown = {}
+        for growth in self.growths.values():
+            growth.settle()
+        self.guard.begin()
+        for number, growth in self.growths.items():
+            self.guard.freshen()
+            grown[number] = growth.finish()
+        _flush(self.growths.values())
+        self.guard.end()
+        self.growths.clear()
+        return [grown[owner] for owner in self.owners]
+
+    def undo(self) -> None:
+        """Leave all arrays as they were."""
+        _undo(self.growths.values())
+        self.guard.end()  # if the undo fails, the next opening takes the rows back
 
 
 def _undo(growths: Iterable[Any]) -> None:
