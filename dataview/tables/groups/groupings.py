@@ -173,11 +173,12 @@ def _place(state: State, options: dict[str, Any]) -> Any:
 
 
 class Grouping(NamedTuple):
-    """How one statistic of groups is computed from blocks."""
+    """How one statistic of groups is computed from blocks, of these kinds of dtypes."""
 
     part: Part
     combine: Combine
     finish: Callable[[State, dict[str, Any]], Any]
+    kinds: str = "biufc"
 
 
 def _as_of_all(part: Part, kind: Kind) -> Grouping:
@@ -257,11 +258,10 @@ def grouping_of(kind: str, dtype: DType) -> Grouping:
 
 def _plain_grouping(what: Statistic, dtype: DType) -> Grouping:
     """Return how the statistic of all elements is computed: of some dtypes label by label."""
-    if what.is_extreme and dtype.kind in "US":
-        return TEXT_EXTREMES[what.plain]
-    together = "biu" if what.plain == "prod" else "biufcmM" if what.is_of_order else "biufc"
-    if dtype.kind in together:
-        return GROUPINGS[what.plain]
+    for table in (GROUPINGS, TEXT_EXTREMES):
+        found = table.get(what.plain)
+        if found is not None and dtype.kind in found.kinds:
+            return found
     return _each(KINDS[what.plain], what.of_none)
 
 
@@ -278,22 +278,25 @@ def _less(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where(one <= other, one, other)
 
 
+_ORDERED = "biufcmM"
+"""The kinds of dtypes that have an order, but those of texts and objects."""
+
 GROUPINGS = {
     "sum": _as_of_all(_sum_part, KINDS["sum"]),
     "mean": _as_of_all(_mean_part, KINDS["nanmean"]),  # of labels that some blocks may lack
     "var": _as_of_all(_moments_part, OF_SOME["var"]),
     "std": _as_of_all(_moments_part, OF_SOME["std"]),
-    "prod": Grouping(_product_part, _combined_by(np.multiply), _second),
-    "min": Grouping(_reduced_part(np.minimum), _combined_by(np.minimum), _second),
-    "max": Grouping(_reduced_part(np.maximum), _combined_by(np.maximum), _second),
+    "prod": Grouping(_product_part, _combined_by(np.multiply), _second, "biu"),
+    "min": Grouping(_reduced_part(np.minimum), _combined_by(np.minimum), _second, _ORDERED),
+    "max": Grouping(_reduced_part(np.maximum), _combined_by(np.maximum), _second, _ORDERED),
     "any": Grouping(_any_part(np.logical_or, False), _combined_by(np.logical_or), _second),
     "all": Grouping(_any_part(np.logical_and, True), _combined_by(np.logical_and), _second),
-    "argmin": Grouping(_place_part(np.minimum), _place_of(np.less), _place),
-    "argmax": Grouping(_place_part(np.maximum), _place_of(np.greater), _place),
+    "argmin": Grouping(_place_part(np.minimum), _place_of(np.less), _place, _ORDERED),
+    "argmax": Grouping(_place_part(np.maximum), _place_of(np.greater), _place, _ORDERED),
 }
 TEXT_EXTREMES = {
-    "min": Grouping(_text_part(True), _combined_by(_less), _second),
-    "max": Grouping(_text_part(False), _combined_by(_greater), _second),
+    "min": Grouping(_text_part(True), _combined_by(_less), _second, "US"),
+    "max": Grouping(_text_part(False), _combined_by(_greater), _second, "US"),
 }
 FINISH_OF_SOME = {
     "min": _extreme_of_some, "max": _extreme_of_some,
