@@ -60,11 +60,12 @@ def plan_for(
         raise ValueError(f"sampler= has one for field {name!r}, which is not loaded")
     _check_lengths({name: parts[name] for name in parts if name not in secondary}, count)
     steps = options.transform or ()
-    own = options.collate, options.pad, options.on_error, options.seed, secondary, unwrapped
-    chunks = next(iter(chosen.values())).chunks if len(chosen) == 1 else None
-    hidden = frozenset(maskless)
     names = {name: asked.get(name, name) for name in parts}
-    assembly = Assembly(parts, names, viewed, steps, *own, chunks, hidden, node.meta)
+    assembly = Assembly(
+        parts, names, viewed, steps, options.collate, options.pad, options.on_error, options.seed,
+        secondary=secondary, unwrap=unwrapped, maskless=frozenset(maskless), meta=node.meta,
+        chunks=next(iter(chosen.values())).chunks if len(chosen) == 1 else None,
+    )  # fmt: skip
     like = node if form is None and not steps and options.collate is None else None
     facts = {
         "seed": list(options.seed) if isinstance(options.seed, tuple) else options.seed,
@@ -72,8 +73,10 @@ def plan_for(
         "fields": {name: _dtype_of(part) for name, part in parts.items()},
     }
     fingerprint = functools.cache(functools.partial(_fingerprint, facts, chosen, rows, options))
-    is_padded = options.pad is not None
-    output = Output(form, like, viewed_with, options.device, delivery, maskless, is_padded)
+    output = Output(
+        form, like, viewed_with, options.device, delivery, maskless,
+        is_padded=options.pad is not None,
+    )  # fmt: skip
     endless = count is not None and is_endless(count)
     return LoaderPlan(options, dealer, assembly, output, fingerprint, endless)
 
