@@ -14,9 +14,6 @@ from dataview.plan.gaps import NO_LABEL
 from dataview.plan.node import DType, Node
 from dataview.plan.operations import is_present, may_be_missing
 
-MISSING = NO_LABEL
-"""The code of what is not among the labels."""
-
 NARROW = 1 << 16
 """Integers within a range of this length are looked up in a table."""
 
@@ -124,20 +121,20 @@ def labelled(
     >>> labelled(np.array([2.5, np.nan, 0.5]), np.array([True, True, False]))
     array([ True, False, False])
     """
-    found: np.ndarray = values != MISSING if are_codes else is_present(values)
+    found: np.ndarray = values != NO_LABEL if are_codes else is_present(values)
     return found if there is None else found & there
 
 
 def without_gaps(codes: np.ndarray, there: np.ndarray | None) -> np.ndarray:
     """Return codes, but that of what is missing where a mask says so."""
-    return codes if there is None else np.where(there, codes, MISSING)
+    return codes if there is None else np.where(there, codes, NO_LABEL)
 
 
 def check_known(
     codes: np.ndarray, known: np.ndarray, values: np.ndarray, rows: Any, when: str
 ) -> None:
     """Raise if a row with a label has no code: it was written after the labels were found."""
-    unknown = known & (codes == MISSING)
+    unknown = known & (codes == NO_LABEL)
     if unknown.any():
         place = tuple(np.argwhere(unknown)[0].tolist())
         raise ValueError(
@@ -201,7 +198,7 @@ def coder(labels: np.ndarray) -> Code:
     """
     rows = np.flatnonzero(is_present(labels))  # nothing has the number of what is missing
     if not len(rows):
-        return lambda values: np.full(values.shape, MISSING)
+        return lambda values: np.full(values.shape, NO_LABEL)
     if labels.dtype.hasobject and (table := _table_of(labels, rows)) is not None:
         return functools.partial(_by_hash, table, labels)
     return _by_search(labels, rows)
@@ -231,7 +228,7 @@ def _quick(labels: np.ndarray, order: np.ndarray) -> Callable[[np.ndarray], Any]
         if high - low < NARROW + SPREAD * len(labels):
             table = None
             if high - low + 1 > len(order) or (order != np.arange(len(order))).any():
-                table = np.full(high - low + 1, MISSING)
+                table = np.full(high - low + 1, NO_LABEL)
                 table[above(numbers[order], low)] = order
             return lambda values: _looked_up(table, low, high, as_integers(values))
     words = words_of(labels[order])
@@ -239,7 +236,7 @@ def _quick(labels: np.ndarray, order: np.ndarray) -> Callable[[np.ndarray], Any]
         return None
     slots = _slots(words)
     is_sorted = bool((order == np.arange(len(order))).all())
-    ranks = None if is_sorted else np.append(order, MISSING)
+    ranks = None if is_sorted else np.append(order, NO_LABEL)
     return functools.partial(_hashed, words, slots, ranks)
 
 
@@ -257,7 +254,7 @@ def _by_hash(table: Mapping[Any, int], labels: np.ndarray, values: np.ndarray) -
         return _searched_in(labels, values)
     flat = values.reshape(-1).tolist()
     try:
-        codes = np.fromiter(map(table.get, flat, itertools.repeat(MISSING)), np.intp, len(flat))
+        codes = np.fromiter(map(table.get, flat, itertools.repeat(NO_LABEL)), np.intp, len(flat))
     except TypeError:  # a list among the values has no hash
         return _searched_in(labels, values)
     return codes.reshape(values.shape)
@@ -279,7 +276,7 @@ def _looked_up(table: np.ndarray | None, low: int, high: int, values: np.ndarray
             return far
     if not values.size or low > int(values.min()) or int(values.max()) > high:
         within = (values >= low) & (values <= high)
-        found = np.full(values.shape, MISSING)
+        found = np.full(values.shape, NO_LABEL)
         if within.any():
             found[within] = _looked_up(table, low, high, values[within])
         return found
@@ -297,7 +294,7 @@ def _searched(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.n
     if not may_be_missing(values.dtype):
         return _found(labels, order, values)
     present = is_present(values)
-    found = np.full(values.shape, MISSING)
+    found = np.full(values.shape, NO_LABEL)
     found[present] = _found(labels, order, values[present])
     return found
 
@@ -309,7 +306,7 @@ def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndar
         labels = labels.astype(values.dtype)
     elif labels.dtype.kind in "iu" and values.dtype.kind in "iu" and labels.dtype != values.dtype:
         same = values.astype(labels.dtype)  # together NumPy would make floats of them
-        return np.where(same == values, _found(labels, order, same), MISSING)
+        return np.where(same == values, _found(labels, order, same), NO_LABEL)
     try:
         places = np.searchsorted(labels, values)
     except TypeError:
@@ -317,7 +314,7 @@ def _found(labels: np.ndarray, order: np.ndarray, values: np.ndarray) -> np.ndar
             raise
         raise _no_order(labels, values) from None
     places[places == len(labels)] = 0
-    return np.asarray(np.where(labels[places] == values, order[places], MISSING))
+    return np.asarray(np.where(labels[places] == values, order[places], NO_LABEL))
 
 
 # --- hashing -----------------------------------------------------------------------------------
@@ -364,10 +361,10 @@ MOST = 8
 def _slots(labels: Words) -> np.ndarray:
     """Return a table of codes in which the words of each label are at their slot, or soon after."""
     count = len(labels[0])
-    slots = np.full(1 << (EMPTIER * count).bit_length(), MISSING)
+    slots = np.full(1 << (EMPTIER * count).bit_length(), NO_LABEL)
     places, waiting = _slot_of(labels, len(slots)), np.arange(count)
     while len(waiting):
-        free = slots[places[waiting]] == MISSING
+        free = slots[places[waiting]] == NO_LABEL
         slots[places[waiting[free]]] = waiting[free]  # of several labels one stays there
         waiting = waiting[slots[places[waiting]] != waiting]
         places[waiting] = (places[waiting] + 1) % len(slots)
@@ -408,14 +405,14 @@ def _codes_of_words(labels: Words, slots: np.ndarray, words: Words) -> np.ndarra
     hit = _are_same(labels, found, words, slice(None))  # no label has words whose slot is empty
     if hit.all():
         return found
-    rows = np.flatnonzero(~hit & (found != MISSING))
-    found[~hit] = MISSING
+    rows = np.flatnonzero(~hit & (found != NO_LABEL))
+    found[~hit] = NO_LABEL
     while len(rows):  # another label is at the slot
         places[rows] = (places[rows] + 1) % len(slots)
         codes = slots[places[rows]]
-        hit = (codes != MISSING) & _are_same(labels, codes, words, rows)
+        hit = (codes != NO_LABEL) & _are_same(labels, codes, words, rows)
         found[rows[hit]] = codes[hit]
-        rows = rows[~hit & (codes != MISSING)]
+        rows = rows[~hit & (codes != NO_LABEL)]
     return found
 
 

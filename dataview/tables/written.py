@@ -16,7 +16,14 @@ from dataview.index import gather
 from dataview.index.flat import packed
 from dataview.plan.build import field, keyed, stored, with_fields
 from dataview.plan.fields import LABELS, Attached, Fields, Meta, Window, window_index
-from dataview.plan.gaps import holds_codes, is_numbered_alike, masks_in, present_in, with_mask
+from dataview.plan.gaps import (
+    NO_LABEL,
+    holds_codes,
+    is_numbered_alike,
+    masks_in,
+    present_in,
+    with_mask,
+)
 from dataview.plan.kinds import Mapped, Record, Sampled, known_dtype, known_shape
 from dataview.plan.node import DType, Node, Part
 from dataview.plan.operations import is_present
@@ -25,7 +32,6 @@ from dataview.plan.values import array_or_none
 from dataview.samples import collected
 from dataview.sources import ArraySource, Memo
 from dataview.tables.coding import (
-    MISSING,
     Code,
     coder,
     in_order,
@@ -182,21 +188,23 @@ def may_be_codes(target: Node, value: Any) -> bool:
     if isinstance(value, Node):
         kind = "?" if value.dtype is None else value.dtype.kind
         return kind not in _CODES or holds_codes(value)
-    return not isinstance(value, (int, np.integer)) or MISSING <= int(value) < _labels(target).count
+    return (
+        not isinstance(value, (int, np.integer)) or NO_LABEL <= int(value) < _labels(target).count
+    )
 
 
 def _check_codes(target: Node, codes: np.ndarray) -> None:
     """Raise if some numbers are no codes of the target."""
     labels = _labels(target)
     count = labels.count
-    if not codes.size or (codes.min() >= MISSING and codes.max() < count):
+    if not codes.size or (codes.min() >= NO_LABEL and codes.max() < count):
         return
-    wrong = codes[(codes < MISSING) | (codes >= count)].reshape(-1)[0].item()
+    wrong = codes[(codes < NO_LABEL) | (codes >= count)].reshape(-1)[0].item()
     known = labels.list()
     own = f"; {wrong} is the label of code {known.index(wrong)}" if wrong in known else ""
     raise ValueError(
         f"{name_of(target)} has no code {wrong}: an integer is written as the code that it is. "
-        f"There are 0 to {count - 1}, and {MISSING} for what is missing{own}. The labels "
+        f"There are 0 to {count - 1}, and {NO_LABEL} for what is missing{own}. The labels "
         f"are: {_listed(labels)}; d.x = d.x._with_meta(labels=[...]) lists others"
     )
 
@@ -341,7 +349,7 @@ def _step_between(target: Node, value: Node) -> _Renumbering | None:
     if np.array_equal(ours.array(), theirs.array()):
         return None
     codes = coder(ours.array())(theirs.array())
-    unknown = [told(label) for label in theirs.array()[codes == MISSING]]
+    unknown = [told(label) for label in theirs.array()[codes == NO_LABEL]]
     if unknown:
         raise ValueError(
             f"{name_of(target)} cannot hold the codes of {name_of(value)}: its labels are "
@@ -399,7 +407,7 @@ class _Landing(Part):
         """Return the codes of values, of which some may not be present."""
         codes = self.found(values, present)
         if present is not None:  # behind a mask no one sees the code
-            codes = np.where(present, codes, 0 if self.has_gaps else MISSING)
+            codes = np.where(present, codes, 0 if self.has_gaps else NO_LABEL)
         if codes.size:
             self._check_room(int(codes.min()), int(codes.max()))
         return codes.astype(self.dtype)
@@ -408,7 +416,7 @@ class _Landing(Part):
         """Raise if the dtype cannot hold codes, which would become others there."""
         why = ""
         if least < 0 and self.dtype.kind == "u":
-            why = f"has no code {MISSING} for a label that is missing"
+            why = f"has no code {NO_LABEL} for a label that is missing"
         elif most > np.iinfo(self.dtype).max:
             labels = _labels(self.target)
             why = f"cannot hold {most}, the code of {told(labels.array()[most])}"
@@ -464,7 +472,7 @@ class _Renumbering(_Landing):
 
     def __init__(self, target: Node, codes: np.ndarray) -> None:
         super().__init__(target)
-        self.codes = np.append(codes, MISSING)
+        self.codes = np.append(codes, NO_LABEL)
 
     def found(self, values: np.ndarray, present: np.ndarray | None) -> np.ndarray:
         codes = checked_codes(without_gaps(values, present), len(self.codes) - 1)
@@ -497,13 +505,13 @@ class _Coding(_Landing):
         if values.dtype == object and self.labels.dtype != object:
             there = labelled(values, present)
             if all(type(one) is int or isinstance(one, np.integer) for one in values[there]):
-                codes = np.full(values.shape, MISSING)  # and None among them is what is missing
+                codes = np.full(values.shape, NO_LABEL)  # and None among them is what is missing
                 codes[there] = values[there]
                 _check_codes(self.target, codes)
                 return codes
         with in_order(name_of(self.target)):
             codes = self.code(values)
-        unknown = (codes == MISSING) & labelled(values, present)
+        unknown = (codes == NO_LABEL) & labelled(values, present)
         if unknown.any():
             raise no_label(self.target, values[unknown][0], self.labels.list())
         return codes
