@@ -22,6 +22,7 @@ OPERATORS = [
 KEYS = [
     np.s_[:], np.s_[2:7], np.s_[::2], np.s_[::-1], np.s_[3], np.s_[:, 1], np.s_[1:, ::2],
     np.s_[:0], np.s_[-1:], np.s_[6:1:-2], ...,
+    np.s_[:, [3, 0]], np.s_[2:8:2, np.array([True, False, True, True])],
     [4, 0, 7], np.array([8, -1, 3]), np.arange(9) % 2 > 0, [], np.zeros(9, bool),
 ]  # fmt: skip
 

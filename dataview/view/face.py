@@ -18,6 +18,7 @@ from dataview.index import (
     ENDLESS,
     Index,
     Rows,
+    numbers_at,
     plain_index,
     row_key,
     rows_at,
@@ -309,14 +310,29 @@ def _in_code(node: Node, value: Any) -> Any:
 
 
 def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
-    """Return the key on a node for one of integers and slices on rows of it, None for others."""
+    """Return the key on a node for one on rows of it, None for one that NumPy has to judge.
+
+    It is of integers and slices, or of slices and the numbers of columns along one axis.
+    """
     if type(key) is not tuple or not key or not node.shape or len(key) > len(node.shape):
         return None
+    found: list[Any] = []
     for item, length in zip(key, (len(rows), *node.shape[1:]), strict=False):
         kind = type(item)
-        if kind is not slice and (kind is not int or not -length <= item < length):
+        if (kind is int and -length <= item < length) or kind is slice:
+            found.append(item)
+        elif kind in _NUMBERS and found and (numbers := numbers_at(item, length)) is not None:
+            found.append(numbers)
+        else:
             return None
-    return (row_key(rows_at(rows, key[0])), *key[1:])
+    kinds = [type(item) for item in found if type(item) is not slice]
+    if np.ndarray in kinds and len(kinds) > 1:
+        return None
+    return (row_key(rows_at(rows, found[0])), *found[1:])
+
+
+_NUMBERS = frozenset((list, np.ndarray))
+"""The classes of keys that may be numbers of columns."""
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:

@@ -104,7 +104,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     )
     runs.begin(member, built)
     member.keep(sum([size_of(_shape_at(memory, key)) * memory.itemsize for _, memory, *_ in parts]))
-    if isinstance(key, np.ndarray) or isinstance(value_key, np.ndarray):
+    if _is_by_number(key) or isinstance(value_key, np.ndarray):
         member.watch()
     _put(parts, key)
     member.done()
@@ -215,8 +215,18 @@ def _is_fitting(target: Any, given: tuple[int, ...], shape: tuple[int, ...]) -> 
 
 
 def _shape_at(memory: np.ndarray, key: Any) -> tuple[int, ...]:
-    is_array = isinstance(key, np.ndarray)
-    return (len(key), *memory.shape[1:]) if is_array else memory[_whole_key(key)].shape
+    """Return the shape of what a key selects; beside numbers along one axis there are slices."""
+    items = key if type(key) is tuple else (key,)
+    axis = next((axis for axis, item in enumerate(items) if isinstance(item, np.ndarray)), None)
+    if axis is None:
+        return memory[(*items, ...)].shape
+    shape = memory[(*items[:axis], slice(None), *items[axis + 1 :])].shape
+    return (*shape[:axis], len(items[axis]), *shape[axis + 1 :])
+
+
+def _is_by_number(key: Any) -> bool:
+    items = key if type(key) is tuple else (key,)
+    return any(isinstance(item, np.ndarray) for item in items)
 
 
 def _whole_key(key: Any) -> tuple[Any, ...]:
@@ -352,7 +362,7 @@ def _leaves(source: Node) -> list[Node]:
             new = [part for part in node.made_of() if id(part) not in seen]
             seen.update(map(id, new))
             waiting += new
-        elif _is_of_memory(node) and memory_of(node) is not None:
+        elif _is_of_memory(node) and _stored(node).source.memory is not None:
             found.append(node)
         else:
             return []
@@ -375,9 +385,8 @@ def _data(source: Node, key: Any, target: Node, shape: tuple[int, ...]) -> np.nd
     count = size_of(own)
     if not _is_fitting(target, own, shape):
         return None
-    if type(source) not in _COMPUTED:
-        memory = memory_of(source)
-        assert memory is not None
+    memory = memory_of(source) if _is_of_memory(source) else None
+    if memory is not None:
         is_small = count < sizes.streamed_elements or memory.itemsize * count <= sizes.at_once_bytes
         return (memory if key is None else memory[key, ...]) if is_small else None
     nbytes = known_dtype(source).itemsize * count
