@@ -181,3 +181,23 @@ def test_elements_by_a_mask(way, mask, value, dtype, seed, limits):
     lossy = not np.can_cast(np.result_type(value), dtype, "same_kind")
     assert (error is None) == (refusal is None) or (error is not None and lossy)
     assert_same(found, data(dtype, seed) if error else wanted)
+
+
+@pytest.mark.parametrize("count", [40, 43])
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_a_batch_is_changed(count, joined, number):
+    x = np.arange(4.0 * count).reshape(count, 4)
+    wanted, values = x.copy(), np.arange(40.0).reshape(10, 4)
+    rows = np.array_split(np.arange(count), range(10, count, 10))[number]
+    wanted[rows] = (wanted[rows] - 1) * values[: len(rows)]
+    wanted[rows, 2] = 5
+    whole = dv.concat(x[:15], x[15:]) if joined else dv.View(x)
+    batches = whole._minibatches(10)
+    batches[number] -= 1
+    batches[number] = batches[number] * values[: len(rows)]
+    batches[number][:, 2] = 5
+    assert_same(x, wanted)
+    with pytest.raises(ValueError, match="shape|broadcast"):
+        batches[number] = values[:7]
+    assert_same(x, wanted)

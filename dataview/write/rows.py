@@ -24,6 +24,7 @@ from dataview.plan.kinds import (
     Concat,
     Elementwise,
     Record,
+    Sampled,
     Select,
     Stored,
     known_dtype,
@@ -276,7 +277,13 @@ def _index(part: Index | None, shape: tuple[int, ...], key: Any) -> Index:
 
 
 def _in_one_node(node: Node, key: Any) -> tuple[Node, Any]:
-    """Return the node with all rows that a key selects of joined nodes, and these; else both."""
+    """Return the node with all rows that a key selects of joined nodes, and these; else both.
+
+    So are the rows of one of the batches that are not all of one length.
+    """
+    group = node.group(key) if isinstance(key, int) and isinstance(node, Sampled) else None
+    if group is not None:
+        node, key = group[0], row_key(group[1])
     if type(node) is not Concat or node.has_gaps or type(key) is tuple:
         return node, key
     joined = joined_rows_of(node)
