@@ -119,7 +119,7 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]
     """
     node, key = _in_one_node(node, key)
     memory = _memory_to_write(node)
-    if memory is None or _has_codes_within(node):
+    if memory is None or _has_codes_within(node) or runs.is_within_statement():
         return False
     there = memory[key, ...]
     is_small = there.size < sizes.streamed_elements
@@ -130,8 +130,6 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]
         given.append(there if one is ITSELF else _operand(one, there.shape))
         if given[-1] is None:
             return False
-    if runs.is_within_statement():
-        return False
     if not is_small and not isinstance(key, np.ndarray):  # of rows by number, `there` is a copy
         return _computed_there(node, key, partial(ufunc, *given, out=there))
     result = np.empty(there.shape, there.dtype)
