@@ -416,7 +416,7 @@ def test_jax_has_no_texts(r):
 def test_dtypes_of_torch_are_refused_with_the_remedy():
     import torch
 
-    with pytest.raises(TypeError, match=r"NumPy's dtypes, such as 'f4'; got torch\.float32"):
+    with pytest.raises(TypeError, match=r"no dtype torch\.float32; did you mean 'float32'\?"):
         dv.View([1.5])._astype(torch.float32)
 
 
@@ -447,6 +447,18 @@ def test_torch_takes_a_view(x, file):
             assert torch.equal(take(view), torch.tensor(x))
             assert torch.equal(take(view[::-1, 1:]), torch.tensor(x[::-1, 1:].copy()))
     assert torch.nn.functional.mse_loss(torch.tensor(x), torch.as_tensor(dv.View(x))) == 0
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nonsense", "f4"])
+def test_a_device_that_torch_has_not_is_told(device):
+    import torch
+
+    d = dv.View(x=[1.0, 2.0], words=[[1, 2], [3]])
+    for view in (d, d.x, d.words):
+        with pytest.raises(RuntimeError, match=f"device='{device}' takes no data: .*'cpu'.*out"):
+            view._to_torch(device)
+    assert torch.equal(d.x._to_torch("cpu"), torch.tensor(d.x()))
+    assert d.x._to_torch(torch.device("meta")).shape == (2,)
 
 
 @pytest.mark.parametrize("how", ["chunks of HDF5", "zarr", "kept samples", "big ends first"])

@@ -247,12 +247,31 @@ def to_torch(node: Node, device: Any, copy: bool | None) -> Any:
     def tensor(part: Node, memo: Memo) -> Any:
         _check_numbers(part)
         if isinstance(part, Ragged):
-            found = _nested_tensor(part, torch)
-            return found if device is None else found.to(device)
-        found = torch.from_numpy(_array(part, copy, memo))
-        return found if device is None else found.to(device)
+            return _on_device(_nested_tensor(part, torch), device, torch)
+        return _on_device(torch.from_numpy(_array(part, copy, memo)), device, torch)
 
     return as_parts(node, tensor)
+
+
+def _on_device(tensor: Any, device: Any, torch: Any) -> Any:
+    """Return a tensor on a device; say so if this machine has no such device.
+
+    torch's errors for that are of several classes, an AssertionError among them.
+    """
+    if device is None:
+        return tensor
+    try:
+        return tensor.to(device=device)
+    except Exception as error:
+        try:
+            torch.zeros(1).to(device=device)
+        except Exception:
+            why = str(error).partition("\n")[0].rstrip(".")
+            raise RuntimeError(
+                f"device={device!r} takes no data: {why}; name a device that torch has on this "
+                "machine, such as 'cpu', or leave it out"
+            ) from error
+        raise
 
 
 def _nested_tensor(rows: Ragged, torch: Any) -> Any:
