@@ -8,7 +8,9 @@ array([[3, 4],
        [6, 7]])
 """
 
+import importlib
 import sys
+import types
 
 from dataview import cache, samplers, spaces
 from dataview.compute import engine, executor
@@ -46,6 +48,22 @@ __version__ = "0.1.0"
 
 specs = spaces.specs
 sys.modules[f"{__name__}.specs"] = specs  # so that it can be imported by this name, too
+
+
+class _Wing(types.ModuleType):
+    """A module of the package whose name users take for a function: `dv.view(X)`."""
+
+    def __call__(self, *_: object, **__: object) -> object:
+        name = self.__name__.rpartition(".")[2]
+        advice = _advice_of_module(name, vars(View))
+        raise TypeError(f"dv.{name} is a module, and no function; {advice}")
+
+    def __reduce__(self) -> tuple[object, ...]:  # libraries pickle modules by their exact class
+        return importlib.import_module, (self.__name__,)
+
+
+for _name in ("batches", "loader", "show", "view", "write"):
+    sys.modules[f"{__name__}.{_name}"].__class__ = _Wing
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import operator
+import pickle
 import re
+import types
 
 import numpy as np
 import pytest
@@ -85,6 +87,11 @@ MISTAKES = [
     ("dv.read_csv('t.csv')", "dv.open(path)", "dv.open('t.csv')"),
     ("dv.load('t.npy')", "dv.open(path)", "dv.open('t.npy')"),
     ("dv.Dataset(X)", "dv.View(data)", "dv.View(X)"),
+    ("dv.view(X)", "dv.view is a module, and no function; write dv.View(data)", "dv.View(X)"),
+    ("dv.loader(x, 2)", "is a module | dv.View(data)._loader(batch_size)", "dv.View(X)._loader(2)"),
+    ("dv.batches(x, 2)", "is a module | d._minibatches(batch_size)", "x._minibatches(2)"),
+    ("dv.write(x, 't.npy')", "is a module | d._save(path)", "x._save('new.npy')"),
+    ("dv.show(x)", "is a module | d._show()", "x._show()"),
     ("dv.DataLoader(x, 2)", "dv.View(data)._loader(batch_size)", "dv.View(X)._loader(2)"),
     ("dv.stack([x, x])", "np.stack takes views", "np.stack([x, x])()"),
     ("dv.mean(x)", "np.mean takes views | d._mean()", "np.mean(x)()"),
@@ -539,6 +546,11 @@ def test_unpacking_rows_is_no_mistake_where_as_many_are_wanted():
         _, _, _ = d
     with pytest.raises(ValueError, match=r"expected 3, got 2\)$"):
         _, _, _ = d.x
+
+
+def test_a_module_that_is_no_function_is_a_module_all_the_same():
+    assert pickle.loads(pickle.dumps(dv.view)) is dv.view
+    assert isinstance(dv.loader, types.ModuleType) and dv.view.View is dv.View
 
 
 def test_dict_and_two_stars_take_the_fields():
