@@ -791,6 +791,23 @@ def test_data_assigned_to_a_field_of_a_part_are_written(x, d):
 # ---------------------------------------------------------------- lengths and drivers
 
 
+@pytest.mark.parametrize("size", [0, 1, 3, 5])
+def test_a_field_of_another_length_belongs_to_the_dataset_alone(size):
+    data = np.arange(size)
+    array, driven = dv.View(np.eye(4), x=0), dv.View(x=np.arange(4), _driver="x")
+    for d in (array, driven):
+        d._set_field("other", data)
+        assert_same(d.other(), data)
+        assert len(d) == 4 and d[:2]._fields() == d[1]._fields() == ("x",)
+        with pytest.raises(AttributeError, match="'other' belongs to the whole dataset only"):
+            _ = d[:2].other
+    record = dv.View(x=np.arange(4))
+    record._set_field("other", data)
+    with pytest.raises(ValueError, match=rf"different lengths.*x 4, other {size}; .*_driver=name"):
+        len(record)
+    assert len(record._drop("other")) == 4
+
+
 def test_fields_of_different_lengths_need_a_driver():
     a, b = np.arange(10).reshape(5, 2), np.arange(3.0)
     d = dv.View(data1=a, data2=b)

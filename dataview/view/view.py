@@ -277,7 +277,17 @@ class View(
         return ((name, self._field(name)) for name in self._fields())
 
     def _set_field(self, name: str, other: Any) -> None:
-        """Make a field show another view, or add a field; this writes no data."""
+        """Make a field show another view, or add a field; this writes no data.
+
+        Data of another length belong to the dataset alone, such as the names of its classes: parts
+        do not have that field.  A record has no length and no rows of its own then, unless one was
+        made with `_driver=`.
+
+        >>> d = View(np.zeros((4, 2)), x=0)
+        >>> d._set_field("names", ["cat", "dog", "fox"])
+        >>> len(d), len(d.names), d[:2]._fields()
+        (4, 3, ('x',))
+        """
         if not isinstance(other, View):
             other = View(other)
         node = declare.attach(node_of(self), name, node_of(other))
