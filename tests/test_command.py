@@ -363,6 +363,8 @@ def test_an_error_says_which_fields_were_changed_before_it(run):
         ("head people.csv age", "--fields the names of fields"),
         ("demo one two", "dataview demo: error: there is no use for 'two'"),
         ("show people.csv --jsn", "there is no option --jsn; did you mean '--json'?"),
+        ("head people.csv --na -", "no option --na; one of dv.open is written --option na=VALUE"),
+        ("head people.csv --skip-rows 3", "--option skip_rows=VALUE"),
         ("show ''", "the path is empty"),
         ("show people.csv --option sep", "an option is NAME=VALUE"),
         ("show people.csv --option mode=r+", "an option is NAME=VALUE"),
@@ -373,6 +375,14 @@ def test_wrong_arguments(run, line, said):
     status, output, errors = run(line)
     assert (status, output) == (2, "")
     assert said in errors
+
+
+def test_an_option_of_pandas_is_told_as_it_is_typed(run):
+    status, _, errors = run("head people.csv --option na=-")
+    assert status == 1
+    assert """has no option 'na'; write --option "missing=['', '-']". The""" in errors
+    status, output, _ = run("""head people.csv --option "missing=['', '-']" """)
+    assert status == 0 and "age" in output
 
 
 def test_where_an_error_comes_from_is_shown_on_request():

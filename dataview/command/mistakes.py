@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dataview.errors import hint
+from dataview.errors import VERY_NEAR, hint
 
 _COMMANDS = {"help": "--help", "version": "--version", "info": "show", "ls": "show", "cat": "head"}
 """What other programs call a command."""
@@ -17,6 +17,7 @@ _TYPED = (
     (r"or with format= as one of", "or with --to as one of"),
     (r"(?<![(,] )(?<![(\w])format=\s?", "--format "),
     (r"(?<![(,] )(?<![(\w-])([a-z_]+=)(?=['{])", r"--option \1"),
+    (r"(?<![(,] )(?<![(\w-])([a-z_]+=\[[^]]*\])", r'--option "\1"'),
 )
 """What messages say of Python, and what is typed instead."""
 
@@ -55,10 +56,15 @@ def surplus(words: Sequence[str], usage: str) -> str:
 
     >>> surplus(["--jsn"], "show [--json] path"), surplus(["3"], "head [-n ROWS] path")
     ("there is no option --jsn; did you mean '--json'?", "there is no use for '3'; write -n 3")
+    >>> surplus(["--na"], "show [--option NAME=VALUE] [--json] path")
+    'there is no option --na; one of dv.open is written --option na=VALUE'
     """
     first = words[0].partition("=")[0]
     if first.startswith("-"):
-        return f"there is no option {first}{hint(first, re.findall('--[a-z]+', usage))}"
+        close = hint(first, re.findall("--[a-z]+", usage), VERY_NEAR)
+        named = f"--option {first.lstrip('-').replace('-', '_')}=VALUE"
+        others = f"; one of dv.open is written {named}" if "[--option " in usage else ""
+        return f"there is no option {first}{close or others}"
     advice = ""
     if "[-n " in usage and first.isdecimal():
         advice = f"; write -n {first}"
