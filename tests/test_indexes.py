@@ -1,5 +1,6 @@
 """Indexes: tables that name items elsewhere, which are got when they are asked for."""
 
+import gzip
 import inspect
 import io
 import json
@@ -299,6 +300,18 @@ def test_a_file_that_tells_a_prefix_is_no_index_of_a_pattern(tmp_path):
     written(tmp_path, "index.csv", "filename,label\na.txt,x\n")  # of which the prefix is
     parts = tmp_path / "index-*.csv"
     assert dv.open(parts, get="text").item().tolist() == [f"text of {name}" for name, _ in ROWS]
+
+
+def test_a_prefix_of_a_packed_index_of_a_pattern_stands_beside_it(tmp_path):
+    for number, table in enumerate(SEVERAL):
+        rows = "".join(f"{name},{label}\n" for name, label in table)
+        packed = gzip.compress(f"filename,label\n{rows}".encode())
+        written(tmp_path, f"index-{number}.csv.gz", packed)
+        written(tmp_path, f"index-{number}-meta.csv", "prefix\nsub\n")
+    for name, _ in ROWS:
+        written(tmp_path, f"sub/{name}", f"below {name}")
+    d = dv.open(tmp_path / "index-*.csv*", get="text")
+    assert d.item().tolist() == [f"below {name}" for name, _ in ROWS]
 
 
 def test_a_pattern_for_several_folders_of_indexes_says_what_to_do(tmp_path):

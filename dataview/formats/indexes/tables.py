@@ -132,10 +132,10 @@ def _prefix_of_all(
             f"names in an index begin at its folder, and the files of {pattern!r} are in several; "
             f"{instead}, or open them one by one"
         )
-    beside = [(file, _index_of_meta(file)) for file in files]
-    for file, index in beside:
-        is_there = index in own or os.path.exists(index or "")
-        if index is not None and not is_there:
+    unpacked = {*map(name_of_unpacked, own)}
+    for file in files:
+        index = _index_of_meta(file)
+        if index is not None and index not in unpacked and not os.path.exists(index):
             raise ValueError(
                 f"{file} says what stands before the names of {index}, which is not among the "
                 f"files of {pattern!r}; {instead}"
