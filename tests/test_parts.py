@@ -895,7 +895,9 @@ def test_a_part_of_a_stream_with_another_schema_is_refused_in_its_turn(tmp_path)
     (folder / "part-1.csv").write_text("a,b\n,y\n7,z\n")
     with pytest.raises(ValueError, match=r"'a' of .*part-1\.csv has missing values.*manifest=True"):
         list(dv.open(folder, layout="parts"))
-    with pytest.raises(ValueError, match="manifest=True"):
+    with pytest.raises(
+        ValueError, match=r"all parts in .*c, and of the format 'csv'.*manifest=True"
+    ):
         dv.open(folder, layout="parts", schema="union")
     d = dv.open(folder, layout="parts", manifest=True, schema="union")
     assert d.a_mask().tolist() == [True, True, True, False, True]
@@ -1504,6 +1506,19 @@ def test_a_broken_manifest_says_so(tmp_path, text):
     (folder / ".dataview-parts.json").write_text(text)
     with pytest.raises(ValueError, match=r"dataview-parts\.json.*manifest=True makes a new one"):
         dv.open(folder)
+
+
+def test_a_manifest_of_an_older_version_says_so(tmp_path):
+    folder = put_csv(tmp_path / "c")
+    dv.open(folder, layout="parts", manifest=True)
+    place = folder / ".dataview-parts.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"version": 3}))
+    with pytest.raises(
+        ValueError, match=r"is of version 3, which lacks .*manifest=True makes a new"
+    ):
+        dv.open(folder)
+    assert dv.open(folder, layout="parts", manifest=False)._length() is None
+    assert len(dv.open(folder, layout="parts", manifest=True)) == len(dv.open(folder)) == 78
 
 
 def test_a_manifest_of_a_newer_version_says_so(tmp_path):

@@ -89,6 +89,12 @@ def read(place: str) -> Known:
                 f"{from_here(place)}, the manifest of the parts, {told}; or manifest=True makes a "
                 "new one, and manifest=False passes over it"
             )
+        if type(found["version"]) is int and found["version"] < VERSION:
+            raise BrokenManifest(
+                f"{from_here(place)}, the manifest of the parts, is of version {found['version']}, "
+                f"which lacks what version {VERSION} says of columns; manifest=True makes a new "
+                "one, and manifest=False passes over it"
+            )
         _check(found["version"] == VERSION)
         schemas = [
             {tuple(name): _kind(*kind) for name, kind in schema} for schema in found["schemas"]

@@ -89,8 +89,9 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     if found is None:
         if how.joined_by(are_counted=False) == "union":
             raise ValueError(
-                "schema='union' needs the columns of all parts, which are read for that; "
-                "manifest=True does so once"
+                f"schema='union' needs the columns of all parts in {shown(whole.folder)}, and of "
+                f"the format {how.format!r} these are known when all have been read; manifest=True "
+                "does so once"
             )
         whole = whole.seen(how.reach)
         return stream_of_parts(how, whole, whole.only(share))
