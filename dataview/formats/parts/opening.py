@@ -88,10 +88,10 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
         is_own, found = False, counted(how, whole, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":
+            place = shown(whole.folder) or "the list"
             raise ValueError(
-                f"schema='union' needs the columns of all parts in {shown(whole.folder)}, and of "
-                f"the format {how.format!r} these are known when all have been read; manifest=True "
-                "does so once"
+                f"schema='union' needs the columns of all parts in {place}, and of the format "
+                f"{how.format!r} these are known once all were read; manifest=True does so once"
             )
         whole = whole.seen(how.reach)
         return stream_of_parts(how, whole, whole.only(share))
