@@ -67,18 +67,24 @@ def missing_in(dtype: np.dtype[Any]) -> Any:
 def unified(parts: Sequence[Part], schema: str) -> dict[Name, Kind]:
     """Return what each column is in all tables, or raise if they differ and may not."""
     names = _names_in(parts)
+    _check_members(parts, names)
     found = {name: _unified(name, parts, schema) for name in names}
     for record in dict.fromkeys(name[:end] for name in names for end in range(1, len(name))):
         if not all(_has_record(kinds, record) for _, kinds in parts):
             found.setdefault((*record, PRESENT), Kind(np.dtype(bool)))
+    return found
+
+
+def _check_members(parts: Sequence[Part], names: Sequence[Name]) -> None:
+    """Raise if a column is one of records in some tables, and of other values in others."""
+    known = {*names}
     for name in names:
-        above = next((name[:n] for n in range(1, len(name)) if name[:n] in found), None)
+        above = next((name[:n] for n in range(1, len(name)) if name[:n] in known), None)
         if above is not None:
             raise ValueError(
                 f"column {'.'.join(above)!r} has members in {_first(parts, name)}, and none in "
                 f"{_first(parts, above)}; open the files one by one"
             )
-    return found
 
 
 def _names_in(parts: Sequence[Part]) -> list[Name]:
