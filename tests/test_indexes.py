@@ -284,6 +284,8 @@ def test_a_file_that_tells_a_prefix_is_no_index_of_a_pattern(tmp_path):
         written(tmp_path, f"sub/{name}", f"below {name}")
     pattern = tmp_path / "index*.csv"
     assert dv.open(pattern, get="text").item().tolist() == [f"below {name}" for name, _ in ROWS]
+    with pytest.raises(ValueError, match=r"index-0-meta\.csv, which tells a prefix alone"):
+        dv.open(tmp_path / "*-meta.csv", get="text")
     inside = dv.open(pattern, get="text", prefix=tmp_path)
     assert inside.item().tolist() == [f"text of {name}" for name, _ in ROWS]
     written(tmp_path, "index-1-meta.csv", "prefix\nother\n")
