@@ -249,6 +249,21 @@ def test_what_was_saved_in_parts_opens_by_itself_and_as_parts(tmp_path):
         dv.open(path, layout="parts", manifest=True)
 
 
+def test_of_a_saved_folder_those_parts_are_opened_that_were_saved(tmp_path):
+    d = dv.View(x=X, n=np.arange(78))
+    for number, saved in enumerate((d, dv.View(X))):
+        path = tmp_path / str(number)
+        saved._save(path, "folder", rows_per_part=16)
+        arrays = path if number else path / "x"
+        np.save(arrays / "part-00005.npy", X[:3])  # of which the description does not know
+        for how in ({}, {"layout": "parts"}):
+            assert dv.open(path, **how) == saved
+        (arrays / "part-00001.npy").unlink()
+        for how in ({}, {"layout": "parts"}):
+            with pytest.raises(ValueError, match=r"the array '(x/)?part-00001' is missing"):
+                dv.open(path, **how)
+
+
 def test_ragged_rows_that_were_saved_in_parts(tmp_path):
     rows = [list(range(n % 4)) for n in range(12)]
     dv.View(t=dv.ragged(rows), n=np.arange(12))._save(tmp_path / "r", "folder", rows_per_part=5)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dataview.formats.contents import led_out
-from dataview.formats.field_tree import NAME
+from dataview.formats.field_tree import NAME, part_of
 from dataview.formats.restored_tree import LONGEST_TEXT, restored
 from dataview.plan.node import Node
 from dataview.sources import (
@@ -61,7 +61,8 @@ def open_saved(
     there are, which share the memory for parts.
     """
     whole: dict[str, Node | str] = {}
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, dict[str, str]] = {}
+    told, counts = _without_parts(text)
     for name in sorted(_names_in(folder, reach), key=in_order):
         if not name.endswith(".npy") or os.path.basename(name).startswith("."):
             continue
@@ -70,11 +71,27 @@ def open_saved(
         if why is not None:
             raise ValueError(f"{path} {why}")
         if found := _PART.fullmatch(at):
-            parts.setdefault(found[1] or "", []).append(path)
+            parts.setdefault(found[1] or "", {})[at] = path
         else:
             whole[at] = open_array(path)
-    own = {at: joined(paths, len(parts)) for at, paths in parts.items()}
-    return restored({**whole, **own}, _without_parts(text), shown(folder))
+    own = {
+        at: joined(_described(at, paths, counts.get(at), folder), len(parts))
+        for at, paths in parts.items()
+    }
+    return restored({**whole, **own}, told, shown(folder))
+
+
+def _described(at: str, paths: Mapping[str, str], count: int | None, folder: str) -> list[str]:
+    """Return the paths of as many parts of an array as were saved, or raise if one is missing."""
+    if count is None:  # it is in the folder, and was not saved with the others
+        return [*paths.values()]
+    places = [part_of(at, number) for number in range(min(count, len(paths) + 1))]
+    lacking = next((place for place in places if place not in paths), None)
+    if lacking is not None:
+        raise ValueError(
+            f"{shown(folder)}: the array {lacking!r} is missing, of {count} that were saved"
+        )
+    return [paths[place] for place in places]
 
 
 def _names_in(folder: str, reach: Place) -> list[str]:
@@ -85,19 +102,21 @@ def _names_in(folder: str, reach: Place) -> list[str]:
     return names_below(reach._replace(url=folder))
 
 
-def _without_parts(text: str) -> str:
-    """Return a description as if each array was one file, which it is for its reader.
+def _without_parts(text: str) -> tuple[str, dict[str, int]]:
+    """Return a description as if each array was one file, and in how many parts arrays are.
 
     >>> _without_parts('{"tree": {"kind": "array", "at": "", "parts": 3}}')
-    '{"tree": {"kind": "array", "at": ""}}'
+    ('{"tree": {"kind": "array", "at": ""}}', {'': 3})
     """
+    counts: dict[str, int] = {}
 
     def change(entry: dict[str, Any]) -> dict[str, Any]:
-        if entry.get("kind") == "array":
-            entry.pop("parts", None)
+        at, count = entry.get("at"), entry.get("parts")
+        if entry.get("kind") == "array" and type(at) is str and type(count) is int and count > 0:
+            counts[at] = entry.pop("parts")
         return entry
 
     try:
-        return json.dumps(json.loads(text, object_hook=change))
+        return json.dumps(json.loads(text, object_hook=change)), counts
     except (RecursionError, ValueError):
-        return text  # which is told where it is read
+        return text, {}  # which is told where it is read
