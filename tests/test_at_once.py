@@ -198,6 +198,6 @@ def test_a_batch_is_changed(count, joined, number):
     batches[number] = batches[number] * values[: len(rows)]
     batches[number][:, 2] = 5
     assert_same(x, wanted)
-    with pytest.raises(ValueError, match="shape|broadcast"):
+    with pytest.raises(ValueError, match=r"shape|broadcast"):
         batches[number] = values[:7]
     assert_same(x, wanted)

@@ -123,25 +123,26 @@ def apply_to_rows(node: Node, key: Any, ufunc: np.ufunc, operands: Sequence[Any]
         return False
     there = memory[key, ...]
     is_small = there.size < sizes.streamed_elements
-    if not is_small and not _is_sure(node, ufunc, there):
+    if not is_small and not _is_sure(ufunc, there):
         return False
     given = []
     for one in operands:
         given.append(there if one is ITSELF else _operand(one, there.shape))
         if given[-1] is None:
             return False
-    if not is_small and not isinstance(key, np.ndarray):  # of rows by number, `there` is a copy
+    has_labels = LABELS in node.meta
+    if not (is_small or has_labels or isinstance(key, np.ndarray)):  # of numbers, it is a copy
         return _computed_there(node, key, partial(ufunc, *given, out=there))
     result = np.empty(there.shape, there.dtype)
     ufunc(*given, out=result)
-    if LABELS in node.meta and not _are_codes(result, node.meta[LABELS]):
+    if has_labels and not _are_codes(result, node.meta[LABELS]):
         return False
     return _put([(node, memory, _whole_key(key), result)], key)
 
 
-def _is_sure(node: Node, ufunc: np.ufunc, there: np.ndarray) -> bool:
+def _is_sure(ufunc: np.ufunc, there: np.ndarray) -> bool:
     """Whether one call of NumPy's changes memory as a whole: it cannot raise midway."""
-    if there.nbytes > sizes.at_once_bytes or LABELS in node.meta or may_raise():
+    if there.nbytes > sizes.at_once_bytes or may_raise():
         return False
     return ufunc is not np.power or there.dtype.kind not in "iu"
 
