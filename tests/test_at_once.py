@@ -201,3 +201,50 @@ def test_a_batch_is_changed(count, joined, number):
     with pytest.raises(ValueError, match=r"shape|broadcast"):
         batches[number] = values[:7]
     assert_same(x, wanted)
+
+
+def cleaned(kept, dtype):
+    """Write views that do not fit into narrow numbers, in all ways; nothing may be written then."""
+    wide = dv.View(kept)
+    ways = [
+        lambda v: operator.setitem(v, np.s_[:], wide),
+        lambda v: operator.setitem(v, [2, 0, 1], wide),
+        lambda v: operator.setitem(v, np.ones(3, bool), wide * 1),
+        lambda v: v._write(wide),
+        lambda v: np.copyto(v, wide),
+        lambda v: operator.setitem(v, np.s_[:], np.where(wide > 0, wide, 0)),
+    ]
+    for way in ways:
+        x = np.zeros(3, dtype)
+        with pytest.raises((OverflowError, FloatingPointError)):
+            way(dv.View(x))
+        assert_same(x, np.zeros(3, dtype))
+        record = dv.View(a=np.zeros(3), b=x)
+        with pytest.raises((OverflowError, FloatingPointError)):
+            record[:] = dv.View(a=np.ones(3), b=kept)
+        assert not record.a().any() and not record.b().any()
+
+
+def test_views_never_wrap_around():
+    cleaned(np.array([1, 300, 2]), "i1")
+
+
+def test_codes_never_become_other_labels():
+    labels = [f"l{number}" for number in range(300)]
+    codes = dv.View(c=np.array([5, 299]), _meta={"c": {"labels": labels}})
+    d = dv.View(c=np.zeros(2, "i1"), _meta={"c": {"labels": labels}})
+    with pytest.raises(OverflowError, match="299 does not fit into int8"):
+        d.c[:] = codes.c
+    assert_same(d.c(), np.zeros(2, "i1"))
+
+
+def test_a_cast_that_raises_has_written_nothing():
+    with np.errstate(over="raise"):
+        cleaned(np.full(3, 1e300), "f4")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for count in (3, 1 << 17):
+            d = dv.View(x=np.zeros(count, "f4"), y=np.full(count, 1e300))
+            with pytest.raises(RuntimeWarning):
+                d.x += d.y
+            assert not d.x().any()

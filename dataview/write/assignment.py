@@ -58,7 +58,7 @@ def write(node: Node, value: Any, built: runs.Built | None = None) -> None:
     If the value is a view, `built` tells when it was built.  What was missing is there then, but
     for the gaps of the value.
     """
-    if built is None and isinstance(value, Node) and put_all(node, value):
+    if built is None and isinstance(value, Node) and put_all(node, value, is_checked=True):
         return
     with making_together(_parts(value)):
         try:

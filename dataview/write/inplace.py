@@ -60,7 +60,7 @@ def apply_where(
 
 def put_in_place(node: Node, result: Node) -> None:
     """Write a result into a node of its shape, cast as NumPy's `out=` casts it."""
-    if put_all(node, result):
+    if put_all(node, result, is_checked=False):
         return
     runs.end()
     carry_out(changes_of(node, result, is_checked=False) + changes_of_mask(node, result))

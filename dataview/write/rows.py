@@ -84,9 +84,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     read: list[Spot] = []
     for target, source in pairs:
         memory, leaves = _memory_to_write(target), _leaves(source)
-        if memory is None or not leaves or source.dtype is None:
-            return False
-        if not np.can_cast(source.dtype, memory.dtype, "same_kind"):
+        if memory is None or not leaves:
             return False
         if not is_numbered_alike(target, source) or _has_codes_within(target):
             return False
@@ -94,7 +92,7 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
         if rows is None:
             return False
         read += [_spot(leaf, value_key if _has_rows_of(leaf, source) else None) for leaf in leaves]
-        parts.append((target, memory, _whole_key(key), rows))
+        parts.append((target, memory, _whole_key(key), cast(rows, memory.dtype)))
     if not parts:
         return False
     member = runs.Member(
@@ -183,8 +181,11 @@ def put_where(node: Node, mask: Any, value: np.ndarray) -> bool:
     return _computed_there(node, None, partial(np.copyto, memory, value, where=truths))
 
 
-def put_all(node: Node, result: Node) -> bool:
-    """Write what is computed of memory, and takes little of it, over a node of its shape."""
+def put_all(node: Node, result: Node, is_checked: bool) -> bool:
+    """Write what is computed of memory, and takes little of it, over a node of its shape.
+
+    If it `is_checked`, what the node cannot hold is refused; else it is cast, as by `out=`.
+    """
     memory = _memory_to_write(node)
     if memory is None or result.dtype is None or not _leaves(result):
         return False
@@ -192,9 +193,11 @@ def put_all(node: Node, result: Node) -> bool:
         return False
     if memory.nbytes > sizes.computed_bytes or result.shape != memory.shape:
         return False
-    if not np.can_cast(result.dtype, memory.dtype, "same_kind") or runs.is_within_statement():
+    if runs.is_within_statement():
         return False
-    return _put([(node, memory, ..., evaluate(result))], None)
+    value = evaluate(result)
+    landed = cast(value, memory.dtype) if is_checked else value.astype(memory.dtype, copy=False)
+    return _put([(node, memory, ..., landed)], None)
 
 
 def _are_codes(given: Any, labels: Any) -> bool:
