@@ -345,7 +345,8 @@ from dataview.sources import new_files
 from dataview.write import update
 if sys.argv[1] == "named":
     new_files.UNNAMED = None
-sizes.undo_bytes, sizes.streamed_elements, sizes.computed_bytes = 0, 8, 0
+sizes.undo_bytes, sizes.streamed_elements = 0, 8
+sizes.at_once_bytes = sizes.computed_bytes = 0
 update.Update.run = lambda self: os.kill(os.getpid(), 9)
 d = dv.open(sys.argv[2], "r+") if len(sys.argv) > 2 else dv.View(np.arange(100.0))
 d[:] = d[::-1]

@@ -87,6 +87,16 @@ class Sizes:
 sizes = Sizes()
 
 
+def is_computed_first(count: int, nbytes: int) -> bool:
+    """Whether what is written to memory is computed before, since it is small."""
+    return count < sizes.streamed_elements or nbytes <= sizes.computed_bytes
+
+
+def is_at_once(count: int, nbytes: int) -> bool:
+    """Whether so many elements of memory are changed by one call of NumPy."""
+    return count < sizes.streamed_elements or nbytes <= sizes.at_once_bytes
+
+
 def can_keep(nbytes: int) -> bool:
     """Whether a write may keep so many bytes in memory.
 

@@ -23,7 +23,7 @@ from dataview.compute import (
 )
 from dataview.index import Computed
 from dataview.index.interrupts import held_interrupt
-from dataview.index.sizes import sizes
+from dataview.index.sizes import is_computed_first, sizes
 from dataview.plan.kinds import (
     Elementwise,
     Record,
@@ -37,18 +37,16 @@ from dataview.plan.node import Node
 from dataview.plan.places import Place
 from dataview.plan.values import cast
 from dataview.write import runs
+from dataview.write.at_once import put_all
 from dataview.write.changes import Change, changes_of, changes_of_mask, places_written
+from dataview.write.failing import has_power, is_in_memory, may_raise
 from dataview.write.one_run import is_one_run, write_one_run
 from dataview.write.overlap import (
     Separated,
-    has_power,
     in_order_of_chunks,
-    is_in_memory,
     is_one_box,
-    may_raise,
     separated,
 )
-from dataview.write.rows import put_all
 from dataview.write.update import Update
 
 
@@ -133,12 +131,11 @@ def _carry_out(changes: Sequence[Change]) -> None:
 
 def _are_small(changes: Sequence[Change]) -> bool:
     """Whether the values are computed before they are written; in memory, larger ones are, too."""
-    count = sum(size_of(known_shape(change.target)) for change in changes)
-    if count < sizes.streamed_elements:
-        return True
-    are_in_memory = all(change.source.memory is not None for change in changes)
-    most = max(known_dtype(change.target).itemsize for change in changes)
-    return are_in_memory and count * most <= sizes.computed_bytes
+    targets = [change.target for change in changes]
+    count = sum(size_of(known_shape(target)) for target in targets)
+    if any(change.source.memory is None for change in changes):
+        return count < sizes.streamed_elements
+    return is_computed_first(count, count * max(known_dtype(one).itemsize for one in targets))
 
 
 def _with_array(change: Change) -> Change:

@@ -18,8 +18,8 @@ from dataview.plan.node import Argument, Node
 from dataview.plan.operations import Masked, Ufunc
 from dataview.write import runs
 from dataview.write.assignment import carry_out, write
+from dataview.write.at_once import put_all
 from dataview.write.changes import changes_of, changes_of_mask, check_writable
-from dataview.write.rows import put_all
 
 Fit = Callable[[Node], Node]
 """A function that returns a result as it is written to data that do not hold any number."""

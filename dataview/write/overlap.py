@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,12 +30,9 @@ from dataview.index import Affine, Array, Computed, Index, Map, axes_of, axis_in
 from dataview.index.sizes import can_keep, sizes
 from dataview.plan.build import select, stored
 from dataview.plan.kinds import (
-    Comparison,
     Elementwise,
     MatMul,
-    Reduction,
     Select,
-    Stored,
     known_dtype,
     known_shape,
     nbytes_of,
@@ -278,41 +274,3 @@ def reads_as_written(change: Change) -> list[Node]:
         return []
     places = [(leaf, place_of(leaf)) for leaf in leaves_of(value)]
     return [leaf for leaf, place in places if place is not None and _is_same(place, change)]
-
-
-def may_fail(value: Elementwise, same: Sequence[Node]) -> bool:
-    """Whether computing a value may fail, apart from what is read of the target itself."""
-    known = set(map(id, same))
-    others = [leaf for leaf in leaves_of(value) if id(leaf) not in known]
-    return has_power(value) or not all(map(is_in_memory, others))
-
-
-def is_in_memory(node: Node) -> bool:
-    """Whether a node's data is in memory, or computed from it without calls that may fail."""
-    return all(
-        part.source.memory is not None if isinstance(part, Stored) else isinstance(part, _SURE)
-        for part in below([node])
-    )
-
-
-_SURE = (Select, Elementwise, Comparison, Reduction)
-"""The kinds of nodes that do not fail if the nodes below them do not."""
-
-
-def has_power(node: Node) -> bool:
-    """Whether an integer power is computed, which raises when it comes to a negative exponent."""
-    powers = (part for part in below([node]) if isinstance(part, Elementwise))
-    return any(part.ufunc is np.power and known_dtype(part).kind in "iu" for part in powers)
-
-
-def may_raise() -> bool:
-    """Whether a floating-point error would raise, after which the old values must be there."""
-    if not {"ignore", "warn"}.issuperset(np.geterr().values()):
-        return True
-    for action, message, category, module, line in warnings.filters:
-        if issubclass(RuntimeWarning, category):
-            if action == "error":
-                return True
-            if message is None and module is None and not line:  # no later rule is asked
-                return False
-    return False

@@ -49,8 +49,9 @@ from dataview.plan.places import operand_index
 from dataview.plan.values import cast
 from dataview.sources import Grid, Reference, Source, grid_of, made_once
 from dataview.write.changes import Block, Change
+from dataview.write.failing import may_fail
 from dataview.write.guards import Guard, Work, is_guarded
-from dataview.write.overlap import Separated, may_fail, reads_as_written
+from dataview.write.overlap import Separated, reads_as_written
 
 Key = tuple[slice | np.ndarray, ...]
 """What selects elements of a source: slices, or arrays of positions, as NumPy takes them."""
