@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 import dataview as dv
 from counting import Counting
-from dataview.index import Affine, Array, Constant, Index, are_apart, gather, parse, positions
+from dataview.index import (
+    Affine,
+    Array,
+    Constant,
+    Index,
+    are_apart,
+    gather,
+    parse,
+    positions,
+    rows_in_order,
+)
 from oracle import (
     LONG_TEXT,
     arrays,
@@ -555,3 +565,48 @@ def test_batches_of_texts_of_any_length_in_a_zarr_array(tmp_path):
     batches[1].s[:] = np.array(list("wxyz"), np.dtypes.StringDType())
     batches[0].s += "!"
     assert d.s().tolist() == ["a!", "b!", "c!", "d!", *"wxyz"]
+
+
+def columns_to_order(dtype, count):
+    """Return values of a dtype: far apart, near to each other, few, in runs, and with ends."""
+    draws = np.random.default_rng(0)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        wide = draws.standard_normal(count) * 10.0 ** draws.integers(-4, 5, count)
+        near, ends = 1 + draws.integers(0, 99, count) * np.finfo(dtype).eps, [0.0, -0.0, np.inf]
+        ends = [*ends, -np.inf, float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)]
+    else:
+        info = np.iinfo("i8" if dtype.kind in "mM" else dtype)
+        low = info.min + (dtype.kind in "mM")  # the least is NaT
+        wide = draws.integers(low, info.max, count, "u8" if dtype.kind == "u" else "i8", True)
+        near, ends = draws.integers(0, 99, count), [low, info.max, 0, 1, low + 1]
+    few = draws.permutation(
+        np.resize(np.array(ends, near.dtype if dtype.kind != "u" else "u8"), count)
+    )
+    made = [wide, near, few, np.sort(wide), np.sort(wide)[::-1], np.where(near < 50, near, wide)]
+    return [values.astype(dtype) for values in made]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", ">f8", "i1", "i4", ">i4", "i8", "u8", ">M8[s]", "m8[ns]"]
+)
+@pytest.mark.parametrize("count", [100, 3000, 70_000])
+def test_rows_are_put_in_the_order_of_values_as_by_numpy(dtype, count):
+    with np.errstate(over="ignore"):
+        columns = columns_to_order(dtype, count)
+    for values in columns:
+        found = rows_in_order(values)
+        assert_same(found, np.argsort(values, kind="stable"))
+        missing = np.arange(count) % 7 == 0
+        if values.dtype.kind in "fmM":
+            some = values.copy()
+            some[missing] = np.nan if some.dtype.kind == "f" else "NaT"
+            assert_same(rows_in_order(some), np.argsort(some, kind="stable"))
+        last = columns[0].astype(columns[0].dtype.newbyteorder("="))
+        plain = values.astype(last.dtype)
+        assert_same(rows_in_order(missing, plain, last), np.lexsort((last, plain, missing)))
+        kept = values[::3]
+        assert_same(rows_in_order(kept), np.argsort(kept, kind="stable"))
+        assert dv.View(values)._sorted()().tobytes() == values[found].tobytes()
+        backwards = count - 1 - np.argsort(values[::-1], kind="stable")[::-1]
+        assert dv.View(values)._sorted(reverse=True)().tobytes() == values[backwards].tobytes()

@@ -21,6 +21,7 @@ from dataview.index import (
     axis_index,
     is_endless,
     numbers_map,
+    rows_in_order,
 )
 from dataview.plan.build import field, record, select
 from dataview.plan.gaps import NO_LABEL, holds_codes, present_in
@@ -164,7 +165,7 @@ def _order_by(keys: list[np.ndarray], is_reversed: bool) -> np.ndarray:
     """Return the rows in the order of keys, the first one first; equal rows keep their order."""
     if is_reversed:
         keys = [key[::-1] for key in keys]
-    rows = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    rows = rows_in_order(*keys)
     return len(rows) - 1 - rows[::-1] if is_reversed else rows
 
 

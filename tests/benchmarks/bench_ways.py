@@ -113,6 +113,9 @@ READING = {
     "v._reshape(-1)[5:500]()": "x.reshape(-1)[5:500]",
     "w.input._reshape(-1)[5:500]()": "xw[:5].reshape(-1)[5:500]",
     "v[:100]._mean(axis=0)()": "x[:100].mean(axis=0)",
+    "v[:, 3]._sorted()()": "np.sort(x[:, 3])",
+    "v[:, 3]._sorted(reverse=True)()": "np.sort(x[:, 3])[::-1]",
+    "v._sorted(by=v[:, 3])[:100]()": "x[np.argsort(x[:, 3])[:100]]",
     "d.input[5:10]": "x[5:10]",
     "d[5:10].input": "x[5:10]",
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from dataview.compute import MEDIAN, in_requests, quantiles_by_group, run_blocks
 from dataview.errors import warnings_in
+from dataview.index import rows_in_order
 from dataview.index.sizes import sizes
 from dataview.plan.build import field
 from dataview.plan.kinds import known_dtype, known_shape, size_of
@@ -138,7 +139,7 @@ def _of_objects(
 def _sorted_within(values: np.ndarray, groups: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the values of each group in ascending order, one group after the other."""
     if len(values) < SMALL * len(counts):
-        found = values[np.lexsort((values, groups))]
+        found = values[rows_in_order(groups, values)]
         return found if len(found) else np.zeros(1, values.dtype)
     found = np.asarray(values[by_code(groups, len(counts))])
     stops = np.cumsum(counts).tolist()
