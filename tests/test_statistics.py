@@ -213,6 +213,41 @@ AXES = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (7, 5), (300, 1000)])
+def test_truth_values_are_counted(shape, rng, monkeypatch):
+    a = np.asarray(rng.random(shape) < 0.3)
+    parts = [a, a[::-2, ::-1], a.T, np.asfortranarray(a)] if a.ndim == 2 else [a]
+    for part in parts:
+        v, axes = dv.View(part), range(part.ndim)
+        for axis in [None, tuple(axes), *axes]:
+            for options in ({}, {"keepdims": True}):
+                assert_same(v._sum(axis=axis, **options)(), part.sum(axis=axis, **options))
+                with silence():
+                    assert_same(v._mean(axis=axis, **options)(), part.mean(axis=axis, **options))
+        assert_same(np.sum(v, initial=5)(), np.sum(part, initial=5))
+        assert_same(np.sum(v, where=~part)(), np.sum(part, where=~part))
+    added = []  # to count all takes a tenth of the time of adding them
+    monkeypatch.setattr(reductions, "np", Told(np, added))
+    assert dv.View(a)._sum()() == dv.View(a > 0)._sum()() == np.count_nonzero(a)
+    assert added == []
+
+
+class Told:
+    """NumPy, for the module of reductions: it notes what is added."""
+
+    def __init__(self, of, added):
+        self.of, self.added, self.add = of, added, self
+
+    def reduce(self, block, **options):
+        self.added.append(block.shape)
+        return self.of.add.reduce(block, **options)
+
+    sum = reduce
+
+    def __getattr__(self, name):
+        return getattr(self.of, name)
+
+
 def test_a_truth_of_numpy_is_no_axis():
     """Older versions of NumPy take it for 1 in some statistics."""
     with pytest.raises(TypeError, match=r"the axis of mean is an integer; got np\.True_"):

@@ -113,6 +113,8 @@ READING = {
     "v._reshape(-1)[5:500]()": "x.reshape(-1)[5:500]",
     "w.input._reshape(-1)[5:500]()": "xw[:5].reshape(-1)[5:500]",
     "v[:100]._mean(axis=0)()": "x[:100].mean(axis=0)",
+    "(v[:10_000] > 1)._sum()()": "np.count_nonzero(x[:10_000] > 1)",
+    "v[:, 3]._unique()()": "np.unique(x[:, 3])",
     "v[:, 3]._sorted()()": "np.sort(x[:, 3])",
     "v[:, 3]._sorted(reverse=True)()": "np.sort(x[:, 3])[::-1]",
     "v._sorted(by=v[:, 3])[:100]()": "x[np.argsort(x[:, 3])[:100]]",

@@ -109,8 +109,7 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
     0.1
     """
     if block.dtype.kind not in "fc":
-        total: np.ndarray = np.sum(block, axis=axes, keepdims=True)
-        return total
+        return _sum_of_integers(block, axes)
     wider, depth = _wider(block.dtype), len(axes)
     is_long = block.size >= WIDE << HALVINGS and block.dtype.char in "fd"
     is_line = block.ndim == 1 and block.dtype.char == "d"  # NumPy adds these in pairs itself
@@ -125,6 +124,18 @@ def exact_sum(block: np.ndarray, axes: Axes) -> np.ndarray:
         # The sum may be finite though a partial sum is not: a wider range finds out.
         total = np.add.reduce(widest(block), axis=axes, keepdims=True)
     return total
+
+
+def _sum_of_integers(block: np.ndarray, axes: Axes, dtype: Any = None) -> np.ndarray:
+    """Return the sum of integers or truth values; to count all of these takes a tenth of the time.
+
+    >>> _sum_of_integers(np.array([[True, False], [True, True]]), (0, 1))
+    array([[3]])
+    """
+    if block.dtype.kind == "b" and len(axes) == block.ndim:
+        count = np.count_nonzero(block)
+        return np.full((1,) * block.ndim, count, np.intp if dtype is None else dtype)
+    return np.asarray(np.add.reduce(block, axis=axes, dtype=dtype, keepdims=True))
 
 
 def _left_range(block: np.ndarray, axes: Axes, found: np.ndarray) -> bool:
@@ -241,7 +252,7 @@ def mean_part(block: np.ndarray, axes: Axes, first: int) -> State:
     """
     count = _count(block, axes)
     if block.dtype.kind in "biu":
-        total = np.add.reduce(block, axis=axes, dtype=np.float64, keepdims=True)
+        total = _sum_of_integers(block, axes, np.float64)
     else:
         total = exact_sum(block, axes)
     if block.dtype.char not in "dDgGilqILQ" or not count:
