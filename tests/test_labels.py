@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import dataview as dv
 from counting import Counting
 from dataview.index.sizes import sizes
+from dataview.tables import unique
 from dataview.tables.groups.blocks import DEPTH, ROUNDS
 from dataview.tables.rows import first_of_each, ranked
 from oracle import assert_same, attempt, examples
@@ -697,6 +698,21 @@ def test_integers_of_another_order_of_bytes_are_counted_as_they_are():
     found = dv.View(values)._unique(counts=True)
     assert found.value().tolist() == [1, 3, 256] and found.count().tolist() == [30_000] * 3
     assert dv.View(x=values)._group(by="x")._counts().x().tolist() == [1, 3, 256]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "M8[s]", "U6"])
+def test_of_values_that_differ_no_table_is_made(dtype, rng, monkeypatch):
+    values = rng.permutation(np.arange(70_000) - 5).astype("f8" if dtype == "f4" else "i8")
+    values = values.astype(dtype)
+    values[:9], missing = values[9:18], "NaT" if dtype == "M8[s]" else np.nan
+    if dtype != "U6":
+        values[100:103] = missing
+    made = []
+    monkeypatch.setattr(unique, "coder", lambda labels: made.append(labels))
+    expected, times = np.unique(values, return_counts=True)
+    assert_same(dv.View(values)._unique()(), expected)
+    assert_same(dv.View(values)._unique(counts=True).count(), times)
+    assert made == []
 
 
 def test_of_many_combinations_the_first_rows_are_found(rng):

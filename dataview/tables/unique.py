@@ -141,6 +141,8 @@ def _counted_in_pieces(values: np.ndarray) -> Counted | None:
     if not values.dtype.isnative or words_of(values[:PIECE]) is None:
         return None
     labels, counts = np.unique(values[:PIECE], return_counts=True)
+    if len(labels) > FEW:
+        return None
     code = coder(labels)
     for start in range(PIECE, len(values), PIECE):
         if len(labels) > FEW:
@@ -318,12 +320,12 @@ def merged(
 
     If not `wholly`, the counts may be too low.
     """
-    runs = [counted(nothing)]
+    runs: list[Counted] = []
     done = run_in_windows(count, blocks, BLOCKS_PER_MERGE, "values")
     while parts := list(itertools.islice(done, BLOCKS_PER_MERGE)):
         runs.append(merge(parts, wholly))
         # Runs of like lengths are merged: each value is moved a few times only.
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             runs[-2:] = [merge(runs[-2:], wholly)]
-    values, counts = merge(runs, wholly)
+    values, counts = merge(runs or [counted(nothing)], wholly)
     return values.astype(nothing.dtype, copy=False), counts  # joined arrays are native
