@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dataview as dv
 import newest
 from counting import Rows
+from dataview.compute.statistics import quantiles
 from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
@@ -352,3 +353,40 @@ def test_room_for_distinct_values_does_not_grow_with_the_rows():
     finally:
         tracemalloc.stop()
     assert peak < 1 << 21
+
+
+LEVELS = [0.9, 0.0, 1.0, [0.1, 0.9], [0.75, 0.25, 0.5], [0.5, 0.5], np.linspace(0, 1, 11)]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i1", "i4", "u8", "m8[s]"])
+@pytest.mark.parametrize("shape", [(20_001,), (5000, 4), (2, 3000)])
+def test_ranks_are_found_one_after_the_other(dtype, shape):
+    draws = np.random.default_rng(0)
+    a = draws.integers(0, 100, shape).astype(dtype)
+    if a.dtype.kind == "f":
+        a[draws.random(shape) < 0.01] = np.inf
+    arrays = [a, np.asfortranarray(a), a[::-1]]
+    if a.dtype.kind in "fm":
+        some = a.copy()
+        some[-1] = some[..., -1] = np.nan if a.dtype.kind == "f" else "NaT"
+        arrays.append(some)
+    for array in arrays:
+        v = dv.View(array)
+        for axis in [None, *range(array.ndim)]:
+            with np.errstate(invalid="ignore"):
+                for q in LEVELS:
+                    assert_same(v._quantile(q, axis=axis)(), np.quantile(array, q, axis=axis))
+                assert_same(v._median(axis=axis)(), np.median(array, axis=axis))
+    assert_same(v(), arrays[-1])
+
+
+def test_the_dtype_of_quantiles_is_asked_once():
+    for dtype in ("f4", "f8", "i2"):
+        v = dv.View(np.arange(10).astype(dtype))
+        before = quantiles._asked_dtype.cache_info().misses
+        levels = (0.125, 1, True, np.float32(0.125), np.float64(0.125), [0.125], [np.float32(0.5)])
+        for q in [*levels, *levels]:
+            assert_same(v._quantile(q)(), np.quantile(v(), q))
+        assert quantiles._asked_dtype.cache_info().misses - before <= 2
+    with pytest.raises(ValueError, match="Quantiles must be in the range"):
+        v._quantile(math.nan)

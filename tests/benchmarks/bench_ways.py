@@ -115,6 +115,8 @@ READING = {
     "v[:100]._mean(axis=0)()": "x[:100].mean(axis=0)",
     "(v[:10_000] > 1)._sum()()": "np.count_nonzero(x[:10_000] > 1)",
     "v[:, 3]._unique()()": "np.unique(x[:, 3])",
+    "v[:, 3]._median()()": "np.median(x[:, 3])",
+    "v[:10_000]._quantile([0.1, 0.9], axis=0)()": "np.quantile(x[:10_000], [0.1, 0.9], axis=0)",
     "v[:, 3]._sorted()()": "np.sort(x[:, 3])",
     "v[:, 3]._sorted(reverse=True)()": "np.sort(x[:, 3])[::-1]",
     "v._sorted(by=v[:, 3])[:100]()": "x[np.argsort(x[:, 3])[:100]]",

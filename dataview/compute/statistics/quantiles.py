@@ -9,7 +9,7 @@ the bits that are known, a last pass collects and sorts them.  NumPy interpolate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +56,15 @@ def quantile_dtype(
         np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
     if options.get("without_missing") and not size_of(shape) and dtype.kind in "biu":
         dtype = np.dtype(float)  # of nothing it is NaN
-    one = np.zeros(1 if len(axes) == len(shape) else (1, 1), dtype)
+    is_plain = type(q) is float or (type(q) is tuple and {*map(type, q)} == {float})
+    asked = _asked_dtype if is_plain and isinstance(method, str) else _asked_dtype.__wrapped__
+    return asked(dtype, len(axes) == len(shape), q, method)
+
+
+@lru_cache(maxsize=256)
+def _asked_dtype(dtype: np.dtype[Any], of_line: bool, q: Any, method: Any) -> np.dtype[Any]:
     with np.errstate(all="ignore"):
-        found = np.quantile(one, q, axis=0, method=method)
+        found = np.quantile(np.zeros(1 if of_line else (1, 1), dtype), q, axis=0, method=method)
     return dtype if dtype.hasobject else np.asarray(found).dtype
 
 
@@ -342,12 +348,33 @@ def _of_array(array: np.ndarray, axes: Axes, request: _Request) -> np.ndarray:
         of_ranks = _RankValues(values, _none_of(counts))
         return _interpolated(of_ranks, places, request).reshape(np.shape(request.q) + kept)
     places = _places(len(lines), request)
-    may_be_missing = lines.dtype.kind in "fmM"
-    ends = [len(lines) - 1] if may_be_missing else []
-    ordered = np.partition(lines, [*places.ranks[:, 0].tolist(), *ends], axis=0)
-    missing = np.isnan(ordered[-1]) if may_be_missing else None
-    found = _interpolated(_RankValues(ordered[places.ranks[:, 0]], missing), places, request)
+    found = _interpolated(_at_ranks(lines, places.ranks[:, 0]), places, request)
     return found.reshape(np.shape(request.q) + kept)
+
+
+FEW = 6
+"""Up to so many ranks are looked for one after the other: three quantiles between two each."""
+
+
+def _at_ranks(lines: np.ndarray, ranks: np.ndarray) -> _RankValues:
+    """Return the values of columns at ranks, and which columns have a missing value.
+
+    NumPy looks for a rank by itself in a tenth of the time that it takes for two together.
+
+    >>> _at_ranks(np.array([[3], [1], [2]]), np.array([2, 0])).values
+    array([[3],
+           [1]])
+    """
+    columns = np.array(lines.T, order="C")
+    ordered = [*dict.fromkeys(sorted(ranks.tolist()))]
+    if len(ordered) > FEW:
+        columns.partition(ordered, axis=1)
+    else:
+        for before, rank in zip([-1, *ordered], ordered, strict=False):
+            columns[:, before + 1 :].partition(rank - before - 1, axis=1)
+    last = columns[:, ordered[-1] :]  # among which what is missing is
+    missing = np.isnan(last).any(axis=1) if lines.dtype.kind in "fmM" else None
+    return _RankValues(columns.T[ranks], missing)
 
 
 def quantiles_by_group(ordered: np.ndarray, counts: np.ndarray, q: Any, method: str) -> np.ndarray:
