@@ -5,6 +5,7 @@ import pickle
 import re
 import tracemalloc
 import warnings
+from fractions import Fraction
 
 import h5py
 import numpy as np
@@ -194,6 +195,28 @@ def test_quarters_are_those_of_the_numbers_and_not_of_their_dtype():
     top = float(np.finfo("f4").max)
     assert dv.View(np.array([-top, top], "f4"))._describe()[""]["50%"] == 0
     assert dv.View(np.array([1.0, 2.0, np.inf]))._describe()[""]["50%"] == 2
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u8", "i8"])
+def test_quarters_between_far_numbers_have_all_digits(dtype):
+    info = np.finfo(dtype) if dtype.startswith("f") else np.iinfo(dtype)
+    low, high = Fraction(int(info.min)), Fraction(int(info.max))
+    found = dv.View(np.array([info.max, info.min], dtype))._describe()[""]
+    for name, q in (("25%", 1), ("50%", 2), ("75%", 3)):
+        off = Fraction(found[name]) - (low + (high - low) * q / 4)
+        assert abs(off) <= (high - low) / 2**52
+    assert (found["min"], found["max"]) == (info.min, info.max)
+
+
+def test_the_quarters_of_a_field_are_found_together(monkeypatch):
+    asked, quantile = [], np.quantile
+    monkeypatch.setattr(np, "quantile", lambda *a, **o: asked.append(a) or quantile(*a, **o))
+    for values in (np.arange(9.0) ** 2, np.array([3.0]), np.array([np.inf, 1, 1, 1, 1, -np.inf])):
+        found = dv.View(values)._describe()[""]
+        with np.errstate(invalid="ignore"):
+            expected = quantile(values, [0.25, 0.5, 0.75])
+        assert [found[name] for name in ("25%", "50%", "75%")] == expected.tolist()
+    assert len(asked) <= 3
 
 
 def test_ids_are_told_apart_in_a_histogram():

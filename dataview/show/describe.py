@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,7 +343,7 @@ class _Summary:
         if "min" in self.states and len(sample):
             numbers = sample.astype(np.uint8) if kind == "b" else sample
             with np.errstate(all="ignore"):
-                quarters = [_quantile_of_ascending(numbers, q) for q in QUARTERS.values()]
+                quarters = _quantiles_of_ascending(numbers, [*QUARTERS.values()])
             found |= zip(QUARTERS, map(_plain, quarters), strict=True)
         if len(sample) and "min" in self.states and (counts := _histogram(sample, found)):
             found["histogram"] = counts
@@ -376,23 +376,26 @@ class _Summary:
         return found
 
 
-def _quantile_of_ascending(numbers: np.ndarray, q: float) -> Any:
-    """Return a quantile as NumPy does, which would copy and order the numbers once more.
+def _quantiles_of_ascending(numbers: np.ndarray, levels: Sequence[float]) -> list[Any]:
+    """Return quantiles as NumPy does, which would copy and order the numbers once more.
 
     The difference of two integers may be more than their dtype holds, of two floats infinite.
 
-    >>> _quantile_of_ascending(np.array([-100, 100], "i1"), 0.5)
-    np.float64(0.0)
+    >>> _quantiles_of_ascending(np.array([-100, 100], "i1"), [0.5, 1.0])
+    [np.float64(0.0), np.float64(100.0)]
     """
-    place = (len(numbers) - 1) * q
-    share = place - int(place)
-    near = numbers[int(place) : int(place) + 2]
+    shares, places = np.modf((len(numbers) - 1) * np.asarray(levels))
+    below = places.astype(np.intp)
+    low, high = numbers[below], numbers[np.minimum(below + 1, len(numbers) - 1)]
+    rows = zip(low.tolist(), high.tolist(), shares.tolist(), strict=True)
     if numbers.dtype.kind in "iu":
-        low, high = int(near[0]), int(near[-1])
-        return np.float64(low + (high - low) * share)
-    if numbers.dtype.kind == "f" and not np.isfinite(near[-1] - near[0]):
-        return near[0] if not share else (near * [1 - share, share]).sum(dtype=numbers.dtype)
-    return np.quantile(near, [share])[0]
+        return [np.float64(one + (other - one) * share) for one, other, share in rows]
+    found = np.diagonal(np.quantile(np.stack([low, high]), shares, axis=0))
+    if numbers.dtype.kind != "f" or (is_near := np.isfinite(high - low)).all():
+        return [*found]
+    weighed = low * (1 - shares) + high * shares
+    far = np.where(shares == 0, low, weighed.astype(numbers.dtype))
+    return [*np.where(is_near, found, far)]
 
 
 def _histogram(sample: np.ndarray, found: Mapping[str, Any]) -> tuple[int, ...]:
