@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 import dataview as dv
 from dataview.index.sizes import sizes
@@ -248,3 +249,25 @@ def test_a_cast_that_raises_has_written_nothing():
             with pytest.raises(RuntimeWarning):
                 d.x += d.y
             assert not d.x().any()
+
+
+@pytest.mark.parametrize("count", [10, 1 << 17])
+def test_truths_that_are_chosen_by_themselves(count, rng):
+    truths = rng.random(count) < 0.5
+    for change, wanted in (
+        (lambda v: operator.setitem(v, v[::-1], False), truths & ~truths[::-1]),
+        (lambda v: np.putmask(v, v[::-1], False), truths & ~truths[::-1]),
+        (lambda v: np.copyto(v, True, where=v[::-1]), truths | truths[::-1]),
+        (lambda v: operator.setitem(v[1:], v[:-1], True), truths | [False, *truths[:-1]]),
+    ):
+        x = truths.copy()
+        change(dv.View(x))
+        assert_same(x, wanted)
+
+
+def test_a_ufunc_with_errors_of_its_own_changes_nothing():
+    x = np.full(1 << 17, -1.0)
+    v = dv.View(x)
+    with special.errstate(all="raise"), pytest.raises(special.SpecialFunctionError):
+        special.gamma(v, out=v)
+    assert_same(x, np.full(1 << 17, -1.0))

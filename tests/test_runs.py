@@ -85,8 +85,15 @@ def computed(v):
     v[0], v[1] = v[1] * 1, v[0] * 1
 
 
+def doubled(v):
+    if v._fields():
+        swap(v)
+    v[0], v[1], v[2] = v[0] * 2, v[2], v[0]
+
+
 SWAPS = [
     computed,
+    doubled,
     swap,
     rotate,
     by_a_name,

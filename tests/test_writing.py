@@ -1172,6 +1172,7 @@ def a_folder_of_fields(tmp_path):
 
 def test_who_only_sets_a_field_of_a_file_to_an_expression_is_told_at_the_end(tmp_path):
     path = a_folder_of_fields(tmp_path)
+    dv.View([1.0])._save(tmp_path / "saved_before.npy")
     told = pytest.warns(RuntimeWarning, match=r"'x' was set .*; d\.x\[\.\.\.\] = other and d\.x -=")
     with told, dv.open(path, "r+") as d:
         d.x = d.x - d.x._mean()

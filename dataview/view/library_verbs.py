@@ -33,10 +33,6 @@ PROTOCOL = ("shape", "dtype", "ndim", "to_numpy", "keys")
 HIDING = "_hiding"
 """Where the dictionary of a view has the field of a file that is hidden by what was set."""
 
-_saved = [-1]
-"""When a view was saved last, by the clock of writes."""
-
-
 _hiding: weakref.WeakValueDictionary[int, BaseView] = weakref.WeakValueDictionary()
 """The views in which a field of a file is hidden, to be told of when Python ends."""
 
@@ -58,7 +54,7 @@ def _warn_at_exit() -> None:
 def _warn_of_unwritten(view: BaseView) -> None:
     """Warn if a field of a file was only set to what it was meant to hold, as it seems."""
     name, when = view.__dict__.pop(HIDING, ("", -1))
-    if when == clock[0] != _saved[0]:
+    if when == clock[0]:
         warn(
             f"the field {name!r} was set to an expression, which changes this view and not the "
             f"file, and nothing was written or saved since; d.{name}[...] = other and d.{name} -= "
@@ -128,7 +124,7 @@ class LibraryVerbs(BaseView):
             rows_per_part=rows_per_part,
             progress=progress,
         )
-        _saved[0] = clock[0]
+        clock[0] += 1  # as a write of it, for who only set a field
 
     def _cached(
         self,
@@ -154,7 +150,7 @@ class LibraryVerbs(BaseView):
         >>> folder.cleanup()
         """
         if isinstance(where, (str, os.PathLike)):
-            _saved[0] = clock[0]
+            clock[0] += 1  # as a write of it, for who only set a field
             return like(self, formats.computed_once(node_of(self), where, version, progress))
         if version is not None or progress is not None:
             raise TypeError("rows in memory have no version; give a path to keep rows in a file")
@@ -170,7 +166,7 @@ class LibraryVerbs(BaseView):
             node = node_of(self)
             given = exchange.with_categories(node, unwrapped(rows))
             formats.append(node, given, partial(_become, self))
-        _saved[0] = clock[0]
+        clock[0] += 1  # as a write of it, for who only set a field
 
     def _refresh(self) -> None:
         """Add the parts that have appeared in the folder since it was opened as parts.

@@ -75,6 +75,8 @@ def put_where(node: Node, mask: Any, value: np.ndarray) -> bool:
     if not is_at_once(memory.size, memory.nbytes):
         return False
     truths = evaluate(mask) if isinstance(mask, Node) else mask
+    if np.may_share_memory(truths, memory):  # NumPy would look at what it has written
+        truths = truths.copy()
     return compute_there(node, None, partial(np.copyto, memory, value, where=truths))
 
 
@@ -99,6 +101,8 @@ def put_all(node: Node, result: Node, is_checked: bool) -> bool:
 
 def _is_sure(ufunc: np.ufunc, there: np.ndarray) -> bool:
     """Whether one call of NumPy's changes memory as a whole: it cannot raise midway."""
+    if getattr(np, ufunc.__name__, None) is not ufunc:  # others have errors of their own
+        return False
     if is_power(ufunc, there.dtype) or not is_at_once(there.size, there.nbytes):
         return False
     return not may_raise()

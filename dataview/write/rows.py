@@ -81,7 +81,8 @@ def write_rows_of(node: Node, key: Any, value: Node, value_key: Any, built: runs
     member = runs.Member(
         [spot(target, key) for target, _ in pairs],
         read,
-        built.is_part and all(is_of_memory(source) for _, source in pairs),
+        built.is_part,
+        all(is_of_memory(source) for _, source in pairs),
         lambda: [np.array(memory[where]) for _, memory, where, _ in parts],
     )
     runs.begin(member, built)

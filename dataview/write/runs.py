@@ -64,7 +64,7 @@ class Member:
     """A write of a run: what it changes and reads, and what was there before and after."""
 
     __slots__ = (
-        "__weakref__", "_copies", "_watched", "is_of_rows", "nbytes", "new", "old",
+        "__weakref__", "_copies", "_watched", "is_of_rows", "is_shown", "nbytes", "new", "old",
         "reads", "statement", "targets",
     )  # fmt: skip
 
@@ -72,11 +72,16 @@ class Member:
         self,
         targets: list[Spot],
         reads: list[Spot],
-        is_of_rows: bool,
+        is_part: bool,
+        is_shown: bool,
         copies: Callable[[], list[np.ndarray]],
     ) -> None:
-        """Describe a write; `copies` returns what is at its targets."""
-        self.targets, self.reads, self.is_of_rows = targets, reads, is_of_rows
+        """Describe a write of a part of a view, or of all of it, that shows data or computes.
+
+        `copies` returns what is at its targets.
+        """
+        self.targets, self.reads = targets, reads
+        self.is_shown, self.is_of_rows = is_shown, is_part and is_shown
         self.statement = 0
         self.old: list[np.ndarray] | None = None
         self.new: list[np.ndarray] | None = None
@@ -87,7 +92,7 @@ class Member:
     @property
     def is_idle(self) -> bool:
         """Whether each place is given what it holds."""
-        return are_same(self.targets, self.reads)
+        return self.is_shown and are_same(self.targets, self.reads)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -223,7 +228,7 @@ def end() -> None:
 
 def of_view(changes: Sequence[Change], value: Node, built: Built) -> Member:
     """Return the write of a view as a member of a run; refuse it if it would lose data."""
-    member = _member(changes, _spots_read(value), built.is_part and is_shown(value))
+    member = _member(changes, _spots_read(value), built.is_part, is_shown(value))
     begin(member, built)
     return _kept(member, changes)
 
@@ -246,14 +251,14 @@ def of_data(changes: Sequence[Change]) -> Member | None:
     """Return the write of what is no view as a member of its statement; else it ends the run."""
     if not is_within_statement():
         return None
-    member = _member(changes, [], True)
+    member = _member(changes, [], True, True)
     _go_on(member, _step())
     return _kept(member, changes)
 
 
-def _member(changes: Sequence[Change], reads: list[Spot], is_of_rows: bool) -> Member:
+def _member(changes: Sequence[Change], reads: list[Spot], is_part: bool, is_shown: bool) -> Member:
     targets = [spot_of(change.place) for change in changes]
-    return Member(targets, reads, is_of_rows, lambda: [spot.read() for spot in targets])
+    return Member(targets, reads, is_part, is_shown, lambda: [spot.read() for spot in targets])
 
 
 def _kept(member: Member, changes: Sequence[Change]) -> Member:
