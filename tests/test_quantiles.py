@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dataview as dv
 import newest
 from counting import Rows
-from dataview.compute.statistics import quantiles
+from dataview.compute.statistics import nodes
 from dataview.index.sizes import sizes
 from oracle import (
     LAYOUTS,
@@ -383,10 +383,10 @@ def test_ranks_are_found_one_after_the_other(dtype, shape):
 def test_the_dtype_of_quantiles_is_asked_once():
     for dtype in ("f4", "f8", "i2"):
         v = dv.View(np.arange(10).astype(dtype))
-        before = quantiles._asked_dtype.cache_info().misses
+        before = nodes._asked_dtype.cache_info().misses
         levels = (0.125, 1, True, np.float32(0.125), np.float64(0.125), [0.125], [np.float32(0.5)])
         for q in [*levels, *levels]:
             assert_same(v._quantile(q)(), np.quantile(v(), q))
-        assert quantiles._asked_dtype.cache_info().misses - before <= 2
+        assert nodes._asked_dtype.cache_info().misses - before <= 2
     with pytest.raises(ValueError, match="Quantiles must be in the range"):
         v._quantile(math.nan)

@@ -15,8 +15,9 @@ from dataview.compute.statistics.masks import (
     with_nothing,
 )
 from dataview.compute.statistics.missing import KINDS, OF_SOME
+from dataview.compute.statistics.nodes import quantile_dtype
 from dataview.compute.statistics.passes import passes_before, pending
-from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype, quantiles_by_group
+from dataview.compute.statistics.quantiles import MEDIAN, quantiles_by_group
 from dataview.compute.statistics.reductions import CLOSE, NEARLY, Kind, result_dtype
 
 __all__ = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from dataview.compute.statistics.quantiles import MEDIAN, quantile_dtype
+from dataview.compute.statistics.quantiles import MEDIAN
 from dataview.compute.statistics.reductions import axes_over, of_one_axis, result_dtype
 from dataview.compute.ways import aliases
 from dataview.errors import RaggedError, StreamError
@@ -119,6 +121,38 @@ def _quantile_dtype_of(
     except TypeError as error:
         kind = "median" if options["method"] == MEDIAN else "quantile"
         _refuse(kind, node, error)
+
+
+def quantile_dtype(
+    shape: Shape, axes: tuple[int, ...], dtype: np.dtype[Any], options: Mapping[str, Any]
+) -> np.dtype[Any]:
+    """Return the dtype of quantiles, or raise what NumPy raises.
+
+    >>> quantile_dtype((9,), (0,), np.dtype("f4"), {"q": 0.5, "method": "linear"})
+    dtype('float32')
+    """
+    q, is_median = options["q"], options["method"] == MEDIAN
+    if np.any(np.less(q, 0) | np.greater(q, 1)):
+        raise ValueError(f"Quantiles must be in the range [0, 1], 0.5 for 50 %; got {q}")
+    method: Any = "linear" if is_median else options["method"]
+    if (
+        not options.get("without_missing")
+        and not is_median
+        and not size_of(tuple(shape[axis] for axis in axes))
+    ):
+        np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
+    if options.get("without_missing") and not size_of(shape) and dtype.kind in "biu":
+        dtype = np.dtype(float)  # of nothing it is NaN
+    is_plain = type(q) is float or (type(q) is tuple and {*map(type, q)} == {float})
+    asked = _asked_dtype if is_plain and isinstance(method, str) else _asked_dtype.__wrapped__
+    return asked(dtype, len(axes) == len(shape), q, method)
+
+
+@lru_cache(maxsize=256)
+def _asked_dtype(dtype: np.dtype[Any], of_line: bool, q: Any, method: Any) -> np.dtype[Any]:
+    with np.errstate(all="ignore"):
+        found = np.quantile(np.zeros(1 if of_line else (1, 1), dtype), q, axis=0, method=method)
+    return dtype if dtype.hasobject else np.asarray(found).dtype
 
 
 def _refuse(kind: str, node: Node, error: TypeError) -> NoReturn:

@@ -8,8 +8,8 @@ the bits that are known, a last pass collects and sorts them.  NumPy interpolate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from dataview.index.sizes import sizes
 from dataview.plan.build import select
 from dataview.plan.fields import NO_FIELDS
 from dataview.plan.kinds import Reduction, known_dtype, known_shape, shape_for_rows, size_of
-from dataview.plan.node import Evaluate, Node, Shape
+from dataview.plan.node import Evaluate, Node
 from dataview.plan.operations import is_present, nothing_in
 
 DIGITS = (8, 16)
@@ -34,38 +34,6 @@ Axes = tuple[int, ...]
 
 MEDIAN = "median"
 """Beside NumPy's methods: the middle value, or the mean of the two in the middle, as its median."""
-
-
-def quantile_dtype(
-    shape: Shape, axes: Axes, dtype: np.dtype[Any], options: Mapping[str, Any]
-) -> np.dtype[Any]:
-    """Return the dtype of quantiles, or raise what NumPy raises.
-
-    >>> quantile_dtype((9,), (0,), np.dtype("f4"), {"q": 0.5, "method": "linear"})
-    dtype('float32')
-    """
-    q, is_median = options["q"], options["method"] == MEDIAN
-    if np.any(np.less(q, 0) | np.greater(q, 1)):
-        raise ValueError(f"Quantiles must be in the range [0, 1], 0.5 for 50 %; got {q}")
-    method: Any = "linear" if is_median else options["method"]
-    if (
-        not options.get("without_missing")
-        and not is_median
-        and not size_of(tuple(shape[axis] for axis in axes))
-    ):
-        np.quantile(np.empty(shape, dtype), q, axis=axes, method=method)
-    if options.get("without_missing") and not size_of(shape) and dtype.kind in "biu":
-        dtype = np.dtype(float)  # of nothing it is NaN
-    is_plain = type(q) is float or (type(q) is tuple and {*map(type, q)} == {float})
-    asked = _asked_dtype if is_plain and isinstance(method, str) else _asked_dtype.__wrapped__
-    return asked(dtype, len(axes) == len(shape), q, method)
-
-
-@lru_cache(maxsize=256)
-def _asked_dtype(dtype: np.dtype[Any], of_line: bool, q: Any, method: Any) -> np.dtype[Any]:
-    with np.errstate(all="ignore"):
-        found = np.quantile(np.zeros(1 if of_line else (1, 1), dtype), q, axis=0, method=method)
-    return dtype if dtype.hasobject else np.asarray(found).dtype
 
 
 def quantiles_of(node: Reduction, evaluate: Evaluate, data: Node | None = None) -> np.ndarray:
