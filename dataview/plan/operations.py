@@ -134,8 +134,29 @@ def _astype(values: Any, dtype: Any, casting: Any) -> np.ndarray:
     part_is_lost = values.dtype.kind == "c" and np.dtype(dtype).kind in "iuf"
     if part_is_lost and not values.size and casting == "unsafe":
         values = values.real  # of no number, so that NumPy has nothing to warn of
-    found: np.ndarray = _as_texts(values, dtype).astype(dtype, casting=casting)
+    try:
+        found: np.ndarray = _as_texts(values, dtype).astype(dtype, casting=casting)
+    except ValueError as error:
+        value = _first_refused(values, dtype)
+        if value is None:
+            raise
+        raise ValueError(
+            f"{value!r} cannot be converted to {np.dtype(dtype)}; "
+            f"np.where(d == {value!r}, other, d) puts another value there, and "
+            f"dv.open(path, missing=[{value!r}]) takes it for missing"
+        ) from error
     return found
+
+
+def _first_refused(values: np.ndarray, dtype: Any) -> str | bytes | None:
+    """Return the first text that is none of a dtype, None if there is none."""
+    for value in values.flat if values.dtype.kind in "OSUT" else ():
+        if isinstance(value, (str, bytes)):
+            try:
+                np.array([value], values.dtype).astype(dtype)
+            except ValueError:
+                return value
+    return None
 
 
 def _as_texts(values: np.ndarray, dtype: Any) -> np.ndarray:

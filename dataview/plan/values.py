@@ -242,6 +242,16 @@ def _lossy(what: str, dtype: np.dtype[Any]) -> TypeError:
             f"cannot write {what} into {dtype}; np.asarray(value, '{dtype}') converts texts such "
             "as '15', and of others dv.View(texts)._codes() has numbers"
         )
+    if dtype.kind in "iu" and what in ("nan", "inf", "-inf"):
+        return TypeError(
+            f"cannot write {what} into {dtype}, which has no such number; d._astype(float) makes "
+            "floats of the data, and False in a field's mask says that a value is missing"
+        )
+    if what.endswith(("j", "j)")):
+        return TypeError(
+            f"cannot write {what} into {dtype} without losing its imaginary part; value.real is "
+            "the other part, d._astype(complex) makes complex numbers of the data"
+        )
     return TypeError(
         f"cannot write {what} into {dtype} without losing what it holds (NumPy's rule "
         f"'same_kind'); np.asarray(value, '{dtype}') converts it"

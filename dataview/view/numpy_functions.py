@@ -174,6 +174,11 @@ _ABOUT = {
 
 def astype(node: Node, dtype: Any, casting: str = "unsafe") -> Node:
     """Return the elements in another dtype, as `ndarray.astype` converts them."""
+    if isinstance(dtype, Mapping) and not {"names", "formats"} <= dtype.keys():
+        raise TypeError(
+            f"all elements get one dtype; got a mapping of {', '.join(map(repr, dtype))}; "
+            "d._set_field(name, d[name]._astype(dtype)) is for one field after the other"
+        )
     wanted, own = dtype_of(dtype), known_dtype(node)
     unsized = wanted.kind in "SUV" and not wanted.itemsize
     undated = wanted.kind in "Mm" and np.datetime_data(wanted)[0] == "generic"
