@@ -165,6 +165,20 @@ def test_pyarrow_and_python_give_the_same(place, table, header, room):
         assert outcome() == fast
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("text", ["a", '"a\nb"', '"a\r\nb"', '"a""b"'])
+def test_rows_are_found_whatever_ends_them(tmp_path, end, text):
+    path = tmp_path / "t.csv"
+    path.write_bytes((end.join(["n,s", *(f"{n},{text}" for n in range(500))]) + end).encode())
+    for sizes in (contextlib.nullcontext(), SMALL):
+        with sizes, SMALL_GROUPS:
+            d = dv.open(path)
+            assert [len(d), d.n[317](), d.n[[5, 499]]().tolist()] == [500, 317, [5, 499]]
+            assert d.n().tolist() == list(range(500))
+            assert d.s[450]() == text.strip('"').replace('""', '"')
+            assert pickle.loads(pickle.dumps(d)).n[20:23]().tolist() == [20, 21, 22]
+
+
 @given(table=tables())
 def test_texts_are_those_of_the_csv_module(place, table):
     path = written(place, table[0])

@@ -1264,6 +1264,20 @@ def test_what_lies_under_a_gap_is_none_of_the_distinct_values(name):
         assert dv.View(found)._isna()().tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("source", ["a mask", "an Arrow table"])
+@pytest.mark.parametrize("kind", ["sum", "mean", "min", "max", "argmin", "argmax", "median"])
+@pytest.mark.parametrize("prefix", ["", "nan"])
+def test_durations_under_gaps_do_not_count_in_statistics(prefix, kind, source):
+    spans, there = np.array([3, 8, 1, 9, 5], "m8[s]"), np.array([1, 0, 1, 0, 1], bool)
+    d = lacking(spans, there)
+    if source == "an Arrow table":
+        d = dv.View(pa.table({"x": pa.array(spans, mask=~there)}))
+    wanted = getattr(np, kind)(spans[there])
+    wanted = np.flatnonzero(there)[wanted] if kind.startswith("arg") else wanted
+    found = getattr(d.x, f"_{prefix}{kind}")()()
+    assert found == wanted and np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
 @pytest.mark.parametrize("name", ["texts", "bytes", "any length"])
 def test_texts_under_gaps_do_not_count_in_statistics(name):
     d = lacking(UNDER_GAPS[name], [1, 0, 1, 0])
