@@ -35,7 +35,9 @@ class Statistic:
     of_present: str = ""
     """The name of the one that leaves out NaN."""
 
-    leaves_out_nan: bool = False
+    @cached_property
+    def leaves_out_nan(self) -> bool:
+        return self.name == self.of_present
 
     @cached_property
     def adds(self) -> bool:
@@ -95,7 +97,7 @@ def _with_names() -> Iterator[Statistic]:
     for row in _OF_ALL:
         row = replace(row, plain=row.name, of_present=f"nan{row.name}")
         yield row
-        yield replace(row, name=row.of_present, leaves_out_nan=True)
+        yield replace(row, name=row.of_present)
 
 
 STATISTICS = {row.name: row for row in _with_names()}

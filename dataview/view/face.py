@@ -321,7 +321,7 @@ def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
         kind = type(item)
         if (kind is int and -length <= item < length) or kind is slice:
             found.append(item)
-        elif kind in _NUMBERS and found and (numbers := numbers_at(item, length)) is not None:
+        elif kind in _MANY and found and (numbers := numbers_at(item, length)) is not None:
             found.append(numbers)
         else:
             return None
@@ -331,8 +331,8 @@ def _basic_key(node: Node, rows: range, key: Any) -> tuple[Any, ...] | None:
     return (row_key(rows_at(rows, found[0])), *found[1:])
 
 
-_NUMBERS = frozenset((list, np.ndarray))
-"""The classes of keys that may be numbers of columns."""
+_MANY = frozenset((list, np.ndarray))
+"""The classes of keys that may be the numbers of several columns."""
 
 
 def is_applied_at_once(view: BaseView, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> bool:
