@@ -9,7 +9,9 @@ import re
 import shutil
 import struct
 import sys
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from PIL import Image
 
 import dataview as dv
 from dataview.formats.media import decoders, images
-from dataview.sources import in_order, names_in_order
+from dataview.sources import in_order, names_in_order, scratch
 
 RNG = np.random.default_rng(0)
 
@@ -921,3 +923,55 @@ def test_a_file_that_is_unlike_the_few_that_were_looked_at(many, headers, monkey
     finally:
         place.unlink()
         (many / MANIFEST).unlink(missing_ok=True)
+
+
+def test_memory_of_batches_is_used_again_once_nobody_has_it(rng):
+    memory, kept, places = scratch.Recycled(), [], set()
+    holders = (
+        lambda array: array,
+        lambda array: array[::-3],
+        lambda array: array.T[1],
+        lambda array: memoryview(array),
+        lambda array: array.reshape(-1).view("i2"),
+    )
+
+    def one(number):
+        array = memory.array((scratch.SMALLEST + number % 3, 2), np.dtype("u2"))
+        places.add(array.__array_interface__["data"])
+        array[:] = number
+        return holders[number % len(holders)](array)
+
+    for number in range(300):
+        kept.append((one(number), number))
+        assert all((np.asarray(part) == value).all() for part, value in kept)
+        if len(kept) > 3:
+            del kept[rng.integers(3)]
+    assert len(places) < 20
+
+
+def test_threads_have_memory_of_their_own():
+    memory, shape = scratch.Recycled(), (1000, 300)
+
+    def filled(number):
+        for _ in range(30):
+            array = memory.array(shape, np.dtype("u1"))
+            array[:] = number
+            time.sleep(0)
+            assert (array == number).all()
+        return array
+
+    with ThreadPoolExecutor(4) as pool:
+        for number, array in enumerate(pool.map(filled, range(8))):
+            assert (array == number).all()
+
+
+def test_batches_that_are_kept_stay_as_they_are(tmp_path, rng):
+    pixels = rng.integers(0, 255, (40, 160, 160, 3), dtype="u1")
+    for number, picture in enumerate(pixels):
+        Image.fromarray(picture).save(tmp_path / f"{number:02d}.png")
+    view = dv.open(tmp_path)
+    for workers in (0, 2):
+        batches = [batch.image() for batch in view._loader(8, workers=workers)]
+        assert (np.concatenate(batches) == pixels).all()
+        for number, batch in enumerate(view._loader(8, workers=workers)):
+            assert (batch.image() == pixels[8 * number :][:8]).all()

@@ -89,7 +89,7 @@ from dataview.sources.remote import (
     told_pause,
     version_in,
 )
-from dataview.sources.scratch import REUSED, borrow, give_back
+from dataview.sources.scratch import REUSED, Recycled, borrow, give_back
 from dataview.sources.sharing import (
     Home,
     Reference,
@@ -128,6 +128,7 @@ __all__ = [
     "NpySource",
     "Opening",
     "Place",
+    "Recycled",
     "Reference",
     "RemoteFile",
     "Source",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
+
+from dataview.index.locks import new_lock
 
 REUSED = "reused"
 """The entry of a memo that lists borrowed memory, for its owner to give back."""
@@ -57,3 +60,67 @@ def give_back(pieces: list[np.ndarray]) -> None:
         kept = _kept.get(len(memory))
         if kept is not None and len(kept) < MOST_KEPT:
             kept.append(memory)
+
+
+# --- memory of results ---------------------------------------------------------------------------
+
+
+class Recycled:
+    """Memory of results that is used again for others once nobody has any part of it.
+
+    An array and all views of it hold the memory that they lie in, and Python counts who holds it.
+
+    >>> memory = Recycled()
+    >>> first = memory.array((600, 1000), np.dtype("u1"))
+    >>> place, part = first.__array_interface__["data"], first[1:]
+    >>> del first
+    >>> memory.array((600, 1000), np.dtype("u1")).__array_interface__["data"] == place
+    False
+    >>> del part
+    >>> memory.array((600, 1000), np.dtype("u1")).__array_interface__["data"] == place
+    True
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[np.ndarray] = []
+        self._lock = new_lock()
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return an array with any contents, which nobody else has."""
+        size = math.prod(shape) * dtype.itemsize
+        if not SMALLEST <= size <= LARGEST_RESULT or dtype.hasobject or not _ARE_COUNTED:
+            return np.empty(shape, dtype)
+        with self._lock:
+            piece = self._free(size)
+            if piece is None:
+                piece = np.empty(size, np.uint8)
+                self._pieces = [*self._pieces[1 - MOST_RESULTS :], piece]
+        return piece[:size].view(dtype).reshape(shape)
+
+    def _free(self, size: int) -> np.ndarray | None:
+        """Return a piece of about this size that nobody holds, None if there is none."""
+        for number in range(len(self._pieces)):
+            is_alone = _holders(self._pieces, number) == _ALONE
+            if is_alone and size <= self._pieces[number].nbytes <= 2 * size:
+                return self._pieces[number]
+        return None
+
+
+LARGEST_RESULT = 1 << 25
+"""Larger results are not kept for others: they are whole data, and no batches."""
+
+MOST_RESULTS = 6
+"""So many results are kept: those of two threads, what is read ahead, and what is in use."""
+
+
+def _holders(pieces: list[np.ndarray], number: int) -> int:
+    return sys.getrefcount(pieces[number])
+
+
+_ALONE = _holders([np.empty(1)], 0)
+"""What is counted of a piece that only its list holds."""
+
+_ARE_COUNTED = (
+    sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+)
+"""Whether Python counts at once who holds an array; it does not where threads need no lock."""

@@ -20,7 +20,7 @@ from dataview.plan.kinds import Extents
 from dataview.plan.node import DType, Node, Shape
 from dataview.plan.ragged import Ragged
 from dataview.samples import AnyLength, NumberedSamples, RaggedSamples
-from dataview.sources import ArraySource, Memo, Opening, Source, holds
+from dataview.sources import ArraySource, Memo, Opening, Recycled, Source, holds
 
 LOOKED_AT = 1000
 """The headers of at most so many files are read when a folder is opened."""
@@ -230,13 +230,14 @@ def node_of_rows(rows: Rows) -> Node:
 class DecodedSource(Source):
     """Files of one shape, each decoded when a part of it is read."""
 
-    __slots__ = ("dtype", "rows", "shape")
+    __slots__ = ("_memory", "dtype", "rows", "shape")
     keeps_failed = True
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.shape: Shape = (len(rows.files), *(length or 0 for length in rows.extents))
         self.dtype = rows.dtype
+        self._memory = Recycled()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DecodedSource, (self.rows,)
@@ -251,7 +252,7 @@ class DecodedSource(Source):
         return gather.own(self._decoded(numbers), rest)
 
     def _decoded(self, numbers: np.ndarray) -> np.ndarray:
-        found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        found = self._memory.array((len(numbers), *self.shape[1:]), self.dtype)
         wanted = numbers.tolist()
         rows = self.rows.near(wanted)
 
