@@ -2083,6 +2083,32 @@ def test_select_and_choose_of_codes_of_the_same_labels_have_their_labels():
     assert told_labels(dv.View(y=later)) == ["bird", "bird", "dog", None]
 
 
+TRUTHS = {
+    "one": lambda truths: truths[0],
+    "one of NumPy": lambda truths: np.bool_(truths[0]),
+    "an array without axes": lambda truths: np.array(truths[0]),
+    "a list": lambda truths: truths,
+    "an array": np.array,
+    "a view": dv.View,
+    "what is computed": lambda truths: ~dv.View([not truth for truth in truths]),
+}
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+@pytest.mark.parametrize("labels", [[True, False], [False, True], [True]], ids=str)
+def test_truth_values_beside_codes_are_labels_where_the_labels_are_such(kind, labels):
+    mask, truths = np.array([True, False, False]), [True, labels[-1], True]
+    d, value = coded(labels, [0, -1, 0]), TRUTHS[kind](truths)
+    ours = np.array(told_labels(d), object)
+    theirs = np.resize(np.array(truths, object), 3) if np.ndim(value) else truths[0]
+    chosen = np.where(mask, ours, theirs).tolist()
+    assert told_labels(dv.View(y=np.where(mask, d.y, value))) == chosen
+    assert told_labels(dv.View(y=np.select([mask], [d.y], value))) == chosen
+    assert told_labels(dv.View(y=np.choose(1 - mask, [d.y, value]))) == chosen
+    filled = np.where(np.equal(ours, None), theirs, ours)
+    assert told_labels(dv.View(y=d.y._fillna(value))) == filled.tolist()
+
+
 def found_code(default):
     return default() if isinstance(default, dv.View) else {"cat": 1, None: -1}.get(default, default)
 

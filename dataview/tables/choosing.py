@@ -32,15 +32,21 @@ def among_codes(
     check_numbered_alike(what, codes, is_at_hand)
     labels = labels_of(codes[0])
     assert labels is not None
-    found = [value if _is_of_numbers(value) else as_codes(codes[0], value) for value in values]
+    found = [
+        value if _is_of_numbers(value, labels) else as_codes(codes[0], value) for value in values
+    ]
     are_codes = [are_of(labels, *both) for both in zip(values, found, strict=True)]
     return found, labels.given if all(are_codes) else None
 
 
-def _is_of_numbers(value: Any) -> bool:
-    """Whether a value is codes, or numbers that may be others than these."""
+def _is_of_numbers(value: Any, labels: Labels) -> bool:
+    """Whether a value is codes, or numbers that may be others than these.
+
+    Truth values are no codes: they are labels, where the labels are such.
+    """
     dtype = value.dtype if isinstance(value, Node) else np.asarray(value).dtype
-    return dtype is not None and dtype.kind in "biu"
+    kind = "?" if dtype is None else dtype.kind
+    return kind in "iu" or (kind == "b" and labels.dtype.kind != "b")
 
 
 def are_of(labels: Labels, value: Any, found: Any) -> bool:

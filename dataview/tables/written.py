@@ -187,7 +187,10 @@ def may_be_codes(target: Node, value: Any) -> bool:
     """Whether a value may be codes of the target, or labels; of numbers only one is looked at."""
     if isinstance(value, Node):
         kind = "?" if value.dtype is None else value.dtype.kind
-        return kind not in _CODES or holds_codes(value)
+        has_such = kind == "b" and _labels(target).dtype.kind == "b"
+        return kind not in _CODES or has_such or holds_codes(value)
+    if isinstance(value, bool) and _labels(target).dtype.kind == "b":
+        return True
     return (
         not isinstance(value, (int, np.integer)) or NO_LABEL <= int(value) < _labels(target).count
     )
