@@ -545,6 +545,55 @@ def test_one_value_stands_for_what_is_missing_if_asked_for(write, tmp_path):
         dv.open(path, fill={"agee": 1})
 
 
+FILES = {
+    "a file": (1, lambda folder, file, **how: dv.open(file, **how)),
+    "a glob": (2, lambda folder, file, **how: dv.open(f"{folder}/*{file.suffix}", **how)),
+    "parts": (2, lambda folder, file, **how: dv.open(folder, layout="parts", **how)),
+}
+
+
+@pytest.mark.parametrize("files", FILES)
+def test_what_stands_for_missing_labels_is_a_label_or_none(write, files, tmp_path):
+    count, opened = FILES[files]
+    several = [["a", "b", None], ["c", None, "b"]][:count]
+    for number, values in enumerate(several):
+        coded = pa.array(values).dictionary_encode()
+        lists = pa.array([[value] for value in values], pa.list_(coded.type))
+        table = pa.table({"k": coded, "n": [1, None, 3], "l": lists})
+        file = write(table, tmp_path / f"p{number}")
+    every = [value for values in several for value in values]
+    labels = [value for value in dict.fromkeys(every) if value is not None]
+
+    d = opened(tmp_path, file, fill=0)
+    assert d._fields() == ("k", "n", "l", "l_mask") and d.k._labels()().tolist() == labels
+    codes = [labels.index(value) if value in labels else -1 for value in every]
+    assert d.k().tolist() == codes and d.n().tolist() == [1, 0, 3] * count
+    assert [row.tolist() for row in d.l()] == [[code] for code in codes]
+    assert d.k._isna()().tolist() == [value is None for value in every]
+    assert pickle.loads(pickle.dumps(d.k))().tolist() == codes
+    for fill in ("b", labels.index("b")):
+        d = opened(tmp_path, file, fill={"k": fill, "n": 0})
+        assert d._fields() == ("k", "n", "l", "l_mask")
+        filled = ["b" if value is None else value for value in every]
+        assert [labels[code] for code in d.k()] == filled
+        assert dict(d.k._counts()()) == {label: filled.count(label) for label in labels}
+    for fill, words in {9: "9 is no code", -2: "-2 is no code", "bb": "'bb' is no label"}.items():
+        with pytest.raises(ValueError, match=f"fill={words} of column 'k' of .*are: 'a', 'b'"):
+            opened(tmp_path, file, fill={"k": fill})
+
+
+def test_labels_that_are_no_texts_stand_for_missing_ones(tmp_path):
+    days = pa.array([datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 1)])
+    numbers = pa.array([0.5, None, 2.0])
+    table = pa.table({"t": days.dictionary_encode(), "f": numbers.dictionary_encode()})
+    path = WRITTEN["arrow"](table, tmp_path / "a")
+    d = dv.open(path, fill={"t": datetime.date(2024, 1, 1), "f": 2.0})
+    assert d.t().tolist() == d.f().tolist() == [0, 1, 1]
+    for fill in (np.zeros(2), [0.5], None):
+        with pytest.raises(ValueError, match="is no label of column 'f'"):
+            dv.open(path, fill={"f": fill})
+
+
 def test_a_file_without_rows_has_its_fields(write, tmp_path):
     schema = pa.schema([("x", "f4"), ("s", "string"), ("l", pa.list_(pa.int64()))])
     table = schema.empty_table()

@@ -14,6 +14,7 @@ from dataview.formats.tables import (
     ColumnSource,
     Kind,
     Name,
+    is_of_codes,
     is_void,
     nothing_of,
     table_node,
@@ -123,11 +124,6 @@ def agreeing(
         return _wide_enough(found, len(labels.get(name, ())), name in lacking)
 
     return [{name: agreed_kind(name, kind) for name, kind in own.items()} for own in whole]
-
-
-def is_of_codes(kind: Kind) -> bool:
-    """Whether values are codes of labels, of which none is for what is missing."""
-    return bool(kind.nothing == NO_LABEL)
 
 
 def _wide_enough(kind: Kind, count: int, are_lacking: bool) -> Kind:

@@ -18,7 +18,6 @@ from dataview.formats.parts.columns import (
     agreeing,
     columns_of,
     decoded,
-    is_of_codes,
     kind_of,
     labels_of,
     leaves_of,
@@ -28,7 +27,7 @@ from dataview.formats.parts.columns import (
 )
 from dataview.formats.parts.counting import Counted, How, counted
 from dataview.formats.parts.listing import File, file_at
-from dataview.formats.tables import Column, Kind, Name, Table, Tables, joined
+from dataview.formats.tables import Column, Kind, Name, Table, Tables, is_of_codes, joined
 from dataview.plan.node import Node
 from dataview.sources import again, file_name, is_url, shown
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from dataview.formats.parts.ahead import one_ahead
-from dataview.formats.parts.columns import is_of_codes, labels_of
+from dataview.formats.parts.columns import labels_of
 from dataview.formats.parts.counting import Counted, Fact, How, Labels, opened_part
 from dataview.formats.parts.listing import File, Listing
 from dataview.formats.parts.loaded import PartsTable
 from dataview.formats.parts.views import node_of_parts
-from dataview.formats.tables import NOTHING, Kind, Name, is_void
+from dataview.formats.tables import NOTHING, Kind, Name, is_of_codes, is_void
 from dataview.index import parse
 from dataview.plan.build import select
 from dataview.plan.gaps import tells_present

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from dataview.formats.contents import described
-from dataview.formats.parts.columns import ROWS, is_of_codes, labels_of, metas_of, windows_of
+from dataview.formats.parts.columns import ROWS, labels_of, metas_of, windows_of
 from dataview.formats.parts.loaded import PartsTable
-from dataview.formats.tables import DECIMAL, Name, column_node, table_node
+from dataview.formats.tables import DECIMAL, Name, column_node, is_of_codes, table_node
 from dataview.plan.build import with_fields
 from dataview.plan.fields import Fields
 from dataview.plan.gaps import LABELS

@@ -34,7 +34,14 @@ from dataview.formats.tables.partitions import (
     open_parquet,
     open_partitions,
 )
-from dataview.formats.tables.schema import Tables, check_schema, is_void, joined, nothing_of
+from dataview.formats.tables.schema import (
+    Tables,
+    check_schema,
+    is_of_codes,
+    is_void,
+    joined,
+    nothing_of,
+)
 from dataview.formats.tables.sqlite import open_sqlite
 
 __all__ = [
@@ -60,6 +67,7 @@ __all__ = [
     "has_tables",
     "holding",
     "is_decimal",
+    "is_of_codes",
     "is_void",
     "joined",
     "kinds_in",

@@ -21,6 +21,7 @@ from dataview.plan.fields import (
     read_only_meta,
 )
 from dataview.plan.gaps import (
+    LABELS,
     MASK,
     MASK_OF_LISTS,
     PRESENT,
@@ -405,11 +406,13 @@ def table_node(
     """Return the record of a table's columns; beside those with missing values are their masks.
 
     `fill` is what stands for missing values instead, for all columns or by their names; in a column
-    of lists it stands for values, and the mask tells which lists are missing.  `metas` are
+    of lists it stands for values, and the mask tells which lists are missing.  Codes are filled by
+    one of their labels, if that is given by their name, else by -1, which is none.  `metas` are
     metadata of columns, and `lost` says of some why they cannot be viewed.
     """
     columns = {name: kind for name, kind in kinds.items() if not tells_present(name)}
-    table.fills = fills_of(fill, columns, table.title)
+    labels = {name: own[LABELS] for name, own in metas.items() if LABELS in own}
+    table.fills = fills_of(fill, columns, labels, table.title)
     table.names = tuple(columns)
     filled = {name for name in table.fills if not columns[name].depth}
     columns |= {name: columns[name]._replace(has_missing=False) for name in filled}

@@ -15,7 +15,7 @@ from dataview.errors import hint, shortened
 from dataview.formats.tables.arrow import DECIMAL
 from dataview.formats.tables.arrow_objects import holding, told_decimal
 from dataview.formats.tables.columns import NOTHING, Column, Kind, Name, Table, mask_of
-from dataview.plan.gaps import PRESENT, tells_present
+from dataview.plan.gaps import NO_LABEL, PRESENT, tells_present
 
 Part: TypeAlias = tuple[Table, Mapping[Name, Kind]]
 """A table with what its columns are."""
@@ -44,6 +44,11 @@ def check_schema(schema: str) -> None:
             f"schema= is one of {', '.join(map(repr, SCHEMAS))}: whether columns of files may "
             f"differ; got {schema!r}{hint(str(schema), SCHEMAS)}"
         )
+
+
+def is_of_codes(kind: Kind) -> bool:
+    """Whether values are codes of labels, of which none is for what is missing."""
+    return bool(kind.nothing == NO_LABEL)
 
 
 def nothing_of(kind: Kind) -> Any:
