@@ -1855,9 +1855,11 @@ def test_what_is_missing_in_codes_is_filled_by_labels():
         for wrong in ("fox", coded(["fox"], [0]).y):
             with pytest.raises(ValueError, match=r"'y' .*'dog', 'cat', 'bird'"):
                 data.y._fillna(wrong)()
-        for number in (3, dv.View(3)):  # a class of its own, which the labels do not have
-            assert data.y._fillna(number)().tolist() == [2, 3, 0, 3]
-            assert "labels" not in data.y._fillna(number)._meta
+        own = data.y._with_meta(labels=[*OURS, "fox"])  # a class of its own, which is to be listed
+        for number in (3, dv.View(3)):
+            with pytest.raises(ValueError, match=r"'y' has no code 3: .*'dog', .*_with_meta"):
+                data.y._fillna(number)()
+            assert told_labels(dv.View(y=own._fillna(number))) == ["bird", "fox", "dog", "fox"]
     d.y[:] = d.y._fillna("cat")
     assert told_labels(d) == ["bird", "cat", "dog", "cat"]
     lists = dv.View(t=[np.array([0, -1]), np.array([-1])], _meta={"t": {"labels": OURS}})
@@ -2054,7 +2056,7 @@ def test_where_of_codes_of_the_same_labels_has_their_labels():
     assert told_labels(found) == [a if m else t for m, a, t in zip(mask, ours, texts, strict=True)]
     with pytest.raises(ValueError, match="'y' has no label 'dgo'"):
         np.where(mask, d.y, "dgo")
-    for numbers in (7, True, 0.5, np.arange(4)):
+    for numbers in (True, 0.5):
         found = np.where(mask, d.y, numbers)
         assert "labels" not in found._meta
         assert_same(found(), np.where(mask, d.y(), numbers))
@@ -2081,6 +2083,47 @@ def test_select_and_choose_of_codes_of_the_same_labels_have_their_labels():
     later = np.select([d.y == "cat"], ["bird"], d.y)
     d.y[0] = "cat"
     assert told_labels(dv.View(y=later)) == ["bird", "bird", "dog", None]
+
+
+CHOOSING = {
+    "where": lambda mask, codes, value: np.where(mask, codes, value),
+    "select": lambda mask, codes, value: np.select([mask], [codes], value),
+    "choose": lambda mask, codes, value: np.choose(1 - mask, [codes, value]),
+    "_fillna": lambda mask, codes, value: codes._fillna(value),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("labels", [OURS, [2008, 5, -2]], ids=("texts", "numbers"))
+def test_integers_beside_codes_are_codes_or_refused(name, kind, labels):
+    mask, codes, chosen = np.array([True, False, True]), [2, -1, 1], CHOOSING[name]
+    d = coded(labels, codes, "i2")
+    for code in (3, 5, -2, 2008):
+        told = rf"'y' has no code {code}: .* 0 to 2.* {labels[0]!r}, {labels[1]!r}"
+        with pytest.raises(ValueError, match=told):
+            np.asarray(chosen(mask, d.y, CODES[kind](code)))
+    for code in (-1, 0, 1):
+        value = CODES[kind](code)
+        found = chosen(mask, d.y, value)
+        # each takes the value for row 1, which alone has no label and is not in the mask
+        filled = np.where([True, False, True], codes, np.asarray(value))
+        assert found().tolist() == filled.tolist()
+        assert found._meta["labels"] == labels
+
+
+def test_integers_beside_codes_whose_labels_are_found_later_are_checked_when_these_are():
+    made = Counting(["a", "c", "b", "a"].__getitem__)
+    codes, mask = made.probed(4)._codes(), np.array([True, False, True, False])
+    found = [np.where(mask, codes, value) for value in (1, -1, [0, 1, 2, 0])]
+    wrong = [np.where(mask, codes, value) for value in (3, [0, 1, 2, 3])]
+    assert made.asked == []
+    for chosen, value in zip(found, (1, -1, [0, 1, 2, 0]), strict=True):
+        assert chosen().tolist() == np.where(mask, [0, 2, 1, 0], value).tolist()
+        assert chosen._labels()().tolist() == ["a", "b", "c"]
+    for chosen in wrong:
+        with pytest.raises(ValueError, match=r"no code 3: .* 0 to 2"):
+            chosen()
 
 
 TRUTHS = {
@@ -2116,8 +2159,12 @@ def found_code(default):
 def test_select_and_choose_of_codes_and_other_numbers_are_numpys():
     mask, d = np.array([True, False, True, False]), coded(OURS, [2, 1, 0, -1], "i1")
     assert_same(np.select([mask], [d.y]), np.select([mask], [d.y()]))
-    assert_same(np.select([mask], [d.y], 7), np.select([mask], [d.y()], 7))
-    assert_same(np.choose([0, 1, 1, 0], [d.y, 7]), np.choose([0, 1, 1, 0], [d.y(), 7]))
+    assert_same(np.select([mask], [d.y], 0.5), np.select([mask], [d.y()], 0.5))
+    assert_same(np.choose([0, 1, 1, 0], [d.y, 0.5]), np.choose([0, 1, 1, 0], [d.y(), 0.5]))
+    plain = d.y._with_meta(labels=None)
+    assert_same(np.where(mask, plain, 7)(), np.where(mask, d.y(), 7))
+    assert_same(np.select([mask], [plain], 7), np.select([mask], [d.y()], 7))
+    assert_same(np.choose([0, 1, 1, 0], [plain, 7]), np.choose([0, 1, 1, 0], [d.y(), 7]))
     for choices in ([d.y, "cat"], [d.y(), 1]):
         with pytest.raises(ValueError, match="invalid entry in choice array"):
             np.choose([0, 1, 2, 0], choices)
@@ -2364,7 +2411,8 @@ def test_codes_are_filled_with_labels():
     for value, labels in [("cat", ["cat"] * 4), (1, ["cat"] * 4), (e.y, told_labels(e))]:
         found = told_labels(dv.View(y=d.y._fillna(value)))
         assert found == [b if a is None else a for a, b in zip(ours, labels, strict=True)]
-    assert "labels" not in d.y._fillna(7)._meta and d.y._fillna(7)().tolist() == [2, 7, 0, 7]
+    with pytest.raises(ValueError, match="'y' has no code 7"):
+        d.y._fillna(7)
     with pytest.raises(ValueError, match="'y' has no label 'dgo'"):
         d.y._fillna("dgo")()
     with pytest.raises(ValueError, match="of the value it lacks 'fox'"):

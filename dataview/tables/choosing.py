@@ -1,6 +1,6 @@
 """Codes of which a function takes some elements: their labels are numbered alike, or it raises.
 
-Labels among the elements become codes, as where they are written to codes.
+Labels among the elements become codes, and integers are checked, as in a write to codes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from dataview.errors import shortened
+from dataview.plan.build import stored
 from dataview.plan.fields import read_only_meta
-from dataview.plan.gaps import LABELS, NO_LABEL, holds_codes
+from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.node import Node
+from dataview.sources import ArraySource
 from dataview.tables.coding import name_of
 from dataview.tables.labels import Labels, first_unlike, labels_of
 from dataview.tables.written import as_codes
@@ -24,7 +26,7 @@ def among_codes(
 ) -> tuple[list[Any], Any]:
     """Return values among which a function chooses, and the labels of what it chooses.
 
-    The labels are None if some values are numbers that may be no codes of them.
+    The labels are None if some values are numbers that are never codes: floats and truth values.
     """
     codes = [value for value in values if holds_codes(value)]
     if not codes:
@@ -32,33 +34,36 @@ def among_codes(
     check_numbered_alike(what, codes, is_at_hand)
     labels = labels_of(codes[0])
     assert labels is not None
-    found = [
-        value if _is_of_numbers(value, labels) else as_codes(codes[0], value) for value in values
-    ]
-    are_codes = [are_of(labels, *both) for both in zip(values, found, strict=True)]
+    found = [_as_written(codes[0], labels, value) for value in values]
+    are_codes = [_are_codes(*both) for both in zip(values, found, strict=True)]
     return found, labels.given if all(are_codes) else None
 
 
-def _is_of_numbers(value: Any, labels: Labels) -> bool:
-    """Whether a value is codes, or numbers that may be others than these.
-
-    Truth values are no codes: they are labels, where the labels are such.
-    """
+def _kind(value: Any) -> str:
     dtype = value.dtype if isinstance(value, Node) else np.asarray(value).dtype
-    kind = "?" if dtype is None else dtype.kind
-    return kind in "iu" or (kind == "b" and labels.dtype.kind != "b")
+    return "?" if dtype is None else dtype.kind
 
 
-def are_of(labels: Labels, value: Any, found: Any) -> bool:
-    """Whether a value, for which `as_codes` found another or the same, is surely codes of labels.
+def _as_written(target: Node, labels: Labels, value: Any) -> Any:
+    """Return a value as it is written to codes; codes, and truth values that are no labels, as is.
 
-    No labels are read for it.
+    Integers beside labels that are not read yet are checked when the result is computed.
     """
-    if holds_codes(value) or found is not value:
-        return True
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        return False
-    return bool(value == NO_LABEL or (labels.is_listed and 0 <= value < len(labels.given)))
+    kind = _kind(value)
+    if holds_codes(value) or (kind == "b" and labels.dtype.kind != "b"):
+        return value
+    if kind in "iu" and not labels.is_listed and not isinstance(value, Node):
+        value = stored(ArraySource(np.asarray(value)), False)
+    return as_codes(target, value)
+
+
+def _are_codes(value: Any, found: Any) -> bool:
+    """Whether a value, of which `_as_written` made another or the same, is codes.
+
+    Integers of one array are checked; those of samples without an end are not, and stay numbers.
+    """
+    is_checked = not isinstance(value, Node) and _kind(value) in "iu"
+    return holds_codes(value) or found is not value or is_checked
 
 
 def check_numbered_alike(

@@ -29,7 +29,7 @@ from dataview.plan.ragged import Ragged
 from dataview.plan.values import cast
 from dataview.sources import ArraySource
 from dataview.tables.comparing import in_dates
-from dataview.tables.written import as_codes, may_be_codes
+from dataview.tables.written import as_codes
 
 _PRESENT = NumpyFunction("is_present")
 _WHERE = NumpyFunction("where")
@@ -52,8 +52,7 @@ def _check_cast(given: DType, dtype: DType) -> None:
 def filled_in(node: Node, value: Any) -> Node:
     """Return the elements of a node with a value where there is none, in the node's dtype.
 
-    Codes are filled by labels or codes, as they are written, and stay codes of these labels; filled
-    by other numbers they are numbers.
+    Codes are filled by labels or codes, as they are written, and stay codes of these labels.
     """
     check_array(node, "_fillna", "d.x = d.x._fillna(value) fills one")
     if isinstance(node, Ragged):
@@ -67,8 +66,7 @@ def filled_in(node: Node, value: Any) -> Node:
         return found.replaced(meta=found.leaf().meta) if has_labels else found
     dtype = known_dtype(node)
     _, value = in_dates(node, value)
-    stay_codes = holds_codes(node) and may_be_codes(node, value)
-    value = as_codes(node, value) if stay_codes else value
+    value = as_codes(node, value)
     if isinstance(value, Node):
         _check_cast(known_dtype(value), dtype)
         options = (("dtype", dtype), ("casting", "same_kind"))
@@ -80,7 +78,7 @@ def filled_in(node: Node, value: Any) -> Node:
         return node
     (found,) = elementwise(_WHERE, (present, node, fill))
     found.has_gaps = False  # which nothing but the values could tell
-    if stay_codes:
+    if holds_codes(node):
         found.meta = read_only_meta({**found.meta, LABELS: node.meta[LABELS]})
     if known_shape(found) != known_shape(node):
         raise ValueError(

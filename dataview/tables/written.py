@@ -183,19 +183,6 @@ def _coder_of(target: Node) -> Code:
     return coder(_labels(target).array()) if known is None else known.code()
 
 
-def may_be_codes(target: Node, value: Any) -> bool:
-    """Whether a value may be codes of the target, or labels; of numbers only one is looked at."""
-    if isinstance(value, Node):
-        kind = "?" if value.dtype is None else value.dtype.kind
-        has_such = kind == "b" and _labels(target).dtype.kind == "b"
-        return kind not in _CODES or has_such or holds_codes(value)
-    if isinstance(value, bool) and _labels(target).dtype.kind == "b":
-        return True
-    return (
-        not isinstance(value, (int, np.integer)) or NO_LABEL <= int(value) < _labels(target).count
-    )
-
-
 def _check_codes(target: Node, codes: np.ndarray) -> None:
     """Raise if some numbers are no codes of the target."""
     labels = _labels(target)
