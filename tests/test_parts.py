@@ -1899,6 +1899,29 @@ def test_the_first_rows_and_the_first_parts(tmp_path, openings):
     assert len(list(stream)) == 6
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_the_first_parts_have_the_columns_of_all_that_a_manifest_knows(suffix, tmp_path):
+    last = "x" if suffix == ".csv" else 2.5  # the others have no union of texts and numbers
+    several = [{"a": [1, 2]}, {"a": [None], "b": [5]}, {"b": [last, None]}]
+    for number, columns in enumerate(several):
+        write_table(tmp_path / f"p{number}{suffix}", pa.table(columns))
+    dv.open(tmp_path, layout="parts", schema="union", manifest=True)
+    whole = dv.open(tmp_path, schema="union")
+    few = dv.open(tmp_path, schema="union", max_parts=2)
+    assert few._fields() == whole._fields() == ("a", "b", "a_mask", "b_mask")
+    assert few.b._dtype() == whole.b._dtype() and few.a._dtype() == whole.a._dtype()
+    assert len(few) == 3 and few.b_mask().tolist() == [False, False, True]
+    own = dv.open(tmp_path, schema="union", max_parts=2, partition=(1, 2))
+    for name in ("a", "b", "a_mask", "b_mask"):
+        assert_same(few[name](), whole[:3][name]())
+        assert_same(own[name](), whole[2:3][name]())
+    assert own.b._labels()().tolist() == few.b._labels()().tolist() == few.b()[2:].tolist()
+    few._refresh()
+    assert few._fields() == whole._fields() and len(few) == 3
+    one = dv.open(tmp_path, schema="union", max_parts=1)
+    assert one._fields() == whole._fields() and one.b_mask().tolist() == [False, False]
+
+
 def test_the_lines_of_a_growing_file(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\ntwo\r\nthr")

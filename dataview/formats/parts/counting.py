@@ -68,9 +68,12 @@ class How(NamedTuple):
         return manifest.place_of(self.paths, self.reach)
 
     def listed(self) -> Listing:
-        """Return all parts that there are now, without a partition."""
-        found = listed(self.paths, self.suffixes, self.reach).seen(self.reach)
-        return found.only(range(len(found.files))[: self.max_parts])
+        """Return all parts that there are now."""
+        return listed(self.paths, self.suffixes, self.reach).seen(self.reach)
+
+    def first_of(self, listing: Listing) -> Listing:
+        """Return as many of the parts as are wanted, the first ones."""
+        return listing.only(range(len(listing.files))[: self.max_parts])
 
     @property
     def may_differ(self) -> bool:
@@ -113,6 +116,17 @@ class Counted(NamedTuple):
         own = zip(self.listing.files, self.rows, self.which, strict=True)
         return {file: (rows, self.schemas[which]) for file, rows, which in own}
 
+    def only(self, numbers: range) -> Counted:
+        """Return some of the parts; where there are none, no rows of the first one.
+
+        What the columns of all parts are stays known, so that every partition has the same columns.
+        """
+        if not numbers:
+            return self._replace(listing=self.listing.only(range(1)), rows=(0,), which=(0,))
+        rows = tuple(self.rows[number] for number in numbers)
+        which = tuple(self.which[number] for number in numbers)
+        return self._replace(listing=self.listing.only(numbers), rows=rows, which=which)
+
 
 class _Looked(NamedTuple):
     """What an opened part says of itself; it stays open if it is the first one."""
@@ -146,13 +160,15 @@ def counted(
 ) -> tuple[Counted, Node | None] | None:
     """Return the rows of parts, and the first part if it was opened for that.
 
+    Of listed parts it is the first ones if only so many are wanted, but all of a union that a
+    manifest tells: it has the columns of all parts, of whichever of them rows are wanted.
     None is returned if that would read all, and nobody has asked for it.  `known` is what was found
     out before, else the manifest is asked: who goes by neither opens all parts, so that those
     elsewhere are not looked at before.
     """
     if how.manifest:
         manifest.as_noted(how.options)  # who cannot have one is told before all is read
-    noted, labels, unread = _noted(how) if known is None else _found_before(known)
+    listing, (noted, labels, unread) = _looked_up(how, listing, known)
     if noted is not None or how.manifest:
         listing = listing.seen(how.reach)
     places = [n for n, file in enumerate(listing.files) if noted is None or file not in noted]
@@ -207,8 +223,15 @@ _Before = tuple[Mapping[File, Fact] | None, Labels, Mapping[File, Reasons]]
 _NOTHING: _Before = None, {}, {}
 
 
-def _found_before(known: Counted) -> _Before:
-    return known.facts(), known.labels, known.unread
+def _looked_up(how: How, listing: Listing, known: Counted | None) -> tuple[Listing, _Before]:
+    """Return which of listed parts are to be counted, and what is known of some already."""
+    is_of_all = how.max_parts is not None and how.joined_by(are_counted=True) == "union"
+    noted = _noted(how) if known is None or is_of_all else _NOTHING
+    if not is_of_all or noted[0] is None:
+        listing = how.first_of(listing)
+    if known is None:
+        return listing, noted
+    return listing, ({**(noted[0] or {}), **known.facts()}, known.labels, known.unread)
 
 
 def _noted(how: How) -> _Before:

@@ -238,7 +238,8 @@ class PartsTable(Tables):
         how = self.how._replace(partition=None)
         found = counted(how, how.listed())
         assert found is not None
-        table = PartsTable(found[0], how)
+        several = len(how.first_of(found[0].listing).files)
+        table = PartsTable(found[0].only(range(several)), how)
         table.number_alike({**self.parts[0][0].labels, **found[0].labels})
         return table
 

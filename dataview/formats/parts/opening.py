@@ -80,12 +80,12 @@ def parts_bytes(given: int | str | None) -> int:
 
 def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
     """Return the view of listed parts; `known` is what was found out about some before."""
-    whole = listing.only(range(len(listing.files))[: how.max_parts])
+    whole = how.first_of(listing)
     share = of_partition(how.partition, len(whole.files))
     is_own = share and not how.manifest and not how.may_differ
-    found = counted(how, whole.only(share) if is_own else whole, known)
+    found = counted(how, whole.only(share) if is_own else listing, known)
     if found is not None and found[0].labels and is_own:  # those of all parts are numbered
-        is_own, found = False, counted(how, whole, known)
+        is_own, found = False, counted(how, listing, known)
     if found is None:
         if how.joined_by(are_counted=False) == "union":
             place = shown(whole.folder) or "the list"
@@ -97,7 +97,7 @@ def _opened(how: How, listing: Listing, known: Counted | None = None) -> Node:
         return stream_of_parts(how, whole, whole.only(share))
     how = how._replace(schema=how.joined_by(are_counted=True))
     these, first = found
-    table = PartsTable(these if is_own else _only(these, these.listing.only(share)), how)
+    table = PartsTable(these if is_own else these.only(share), how)
     if first is None or (is_own and share[0]):  # it is not the first part of all
         first = _first_opened(how, whole)
     return node_of_parts(table, first, _metas_of_others(how, table, first))
@@ -131,19 +131,6 @@ def _first_opened(how: How, listing: Listing) -> Node:
         with contextlib.suppress(NoRows):
             return looked_at(how, listing.path(number))
     return looked_at(how, listing.path(len(listing.files) - 1))
-
-
-def _only(found: Counted, own: Listing) -> Counted:
-    """Return some of the parts; where there are none, no rows of the first one.
-
-    What the columns of all parts are stays known, so that every partition has the same columns.
-    """
-    facts = found.facts()
-    if not own.files:
-        return found._replace(listing=found.listing.only(range(1)), rows=(0,), which=(0,))
-    rows = tuple(facts[file][0] for file in own.files)
-    which = tuple(found.schemas.index(facts[file][1]) for file in own.files)
-    return found._replace(listing=own, rows=rows, which=which)
 
 
 def refreshed(node: Node) -> Node:
