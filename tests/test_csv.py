@@ -179,6 +179,17 @@ def test_rows_are_found_whatever_ends_them(tmp_path, end, text):
             assert pickle.loads(pickle.dumps(d)).n[20:23]().tolist() == [20, 21, 22]
 
 
+@pytest.mark.parametrize("way", [WITHOUT, WITH_ALWAYS])
+def test_numbers_with_a_plus_sign_are_floats_unless_they_are_to_be_texts(way, tmp_path):
+    cells = ["+5", "7", "+4930901820"]
+    path = written(tmp_path, "\n".join(["a", *cells, ""]))
+    with way:
+        d, texts = dv.open(path), dv.open(path, types={"a": str})
+        assert d.a().dtype == float and d.a().tolist() == [*map(float, cells)]
+        assert d.a._astype(int)().tolist() == [*map(int, cells)]
+        assert texts.a().tolist() == cells
+
+
 @given(table=tables())
 def test_texts_are_those_of_the_csv_module(place, table):
     path = written(place, table[0])
