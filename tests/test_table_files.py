@@ -592,6 +592,11 @@ def test_labels_that_are_no_texts_stand_for_missing_ones(tmp_path):
     for fill in (np.zeros(2), [0.5], None):
         with pytest.raises(ValueError, match="is no label of column 'f'"):
             dv.open(path, fill={"f": fill})
+    bare = pa.table({"f": numbers[1:2].dictionary_encode()})
+    path = WRITTEN["arrow"](bare, tmp_path / "b")
+    assert dv.open(path, fill=0).f().tolist() == dv.open(path, fill={"f": -1}).f().tolist() == [-1]
+    with pytest.raises(ValueError, match=r"is no label of column 'f' .* The labels are: none;"):
+        dv.open(path, fill={"f": "x"})
 
 
 def test_a_file_without_rows_has_its_fields(write, tmp_path):

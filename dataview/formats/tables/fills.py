@@ -68,11 +68,12 @@ def _code_of(value: Any, labels: Sequence[Any], column: str) -> int:
         code = next(same, None)
     if code is None:
         texts = [label for label in labels if isinstance(label, str)]
+        shown = shortened(", ".join(map(repr, labels[:SHOWN]))) or "none"
         word = "code" if is_integer(value) else "label"
         raise ValueError(
             f"fill={value!r} is no {word} of {column}{hint(str(value), texts) or '.'} The labels "
-            f"are: {shortened(', '.join(map(repr, labels[:SHOWN])))}; an integer is the code of "
-            f"one of these {len(labels)}, or {NO_LABEL} for what is missing"
+            f"are: {shown}; an integer is the code of one of these {len(labels)}, or "
+            f"{NO_LABEL} for what is missing"
         )
     return code
 
