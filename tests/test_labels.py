@@ -2126,6 +2126,49 @@ def test_integers_beside_codes_whose_labels_are_found_later_are_checked_when_the
             chosen()
 
 
+JOINING = {
+    "append": np.append,
+    "append by name": lambda one, other: np.append(values=other, arr=one),
+    "append to labels": lambda one, other: np.append(other, one),
+    "insert": lambda one, other: np.insert(one, [0, 2, 1], other),
+    "insert into labels": lambda one, other: np.insert(other, 1, one),
+    "insert one": lambda one, other: np.insert(one, 2, other[0]),
+    "concatenate": lambda one, other: np.concatenate([one, other]),
+    "hstack": lambda one, other: np.hstack((one, other, one)),
+    "vstack": lambda one, other: np.vstack([other, one]),
+    "stack": lambda one, other: np.stack([one, other], axis=1),
+    "column_stack": lambda one, other: np.column_stack([one, other]),
+    "dstack": lambda one, other: np.dstack([one, other]),
+    "block": lambda one, other: np.block([one, *other]),
+    "union1d": np.union1d,
+    "intersect1d": np.intersect1d,
+    "setdiff1d": lambda one, other: np.setdiff1d(one, other[:1]),
+    "setxor1d": np.setxor1d,
+}
+
+
+@pytest.mark.parametrize("name", JOINING)
+@pytest.mark.parametrize("kind", ["a list", "an array", "a view"])
+@pytest.mark.parametrize("labels", [["a", "b"], [DAY, DAY + 1], [False, True], [0.5, 1.5]], ids=str)
+def test_labels_beside_codes_become_codes_where_elements_are_joined(name, kind, labels):
+    codes, others, join = [0, 1, 0], [1, 0, 0], JOINING[name]
+    given = {"a list": list, "an array": np.array, "a view": dv.View}[kind]
+    d = coded(labels, codes)
+    found = np.asarray(join(d.y, given([labels[code] for code in others])))
+    expected = join(np.array(codes), np.array(others))  # of the labels' order, as of the codes'
+    assert found.dtype.kind == "i" and found.tolist() == expected.tolist()
+    if kind != "a view" and labels[0] == "a":
+        with pytest.raises(ValueError, match=r"'y' has no label 'dgo'.*'a', 'b'"):
+            join(d.y, given(["dgo", "a", "b"]))
+
+
+def test_labels_that_are_joined_to_codes_lazily_know_their_labels():
+    d = coded(OURS, [2, -1, 0])
+    found = np.concatenate([d.y, ["cat", None], np.array(["dog"])])
+    assert told_labels(dv.View(y=found)) == [*told_labels(d), "cat", None, "dog"]
+    assert np.append(d.y, 7).tolist() == [2, -1, 0, 7]
+
+
 TRUTHS = {
     "one": lambda truths: truths[0],
     "one of NumPy": lambda truths: np.bool_(truths[0]),

@@ -3,7 +3,7 @@
 What is found in a pass over a column is a photograph, as a statistic is.
 """
 
-from dataview.tables.choosing import among_codes, check_numbered_alike, knowing_labels
+from dataview.tables.choosing import among_codes, check_numbered_alike, in_codes, knowing_labels
 from dataview.tables.coding import by_code, in_order, name_of, without_gaps
 from dataview.tables.comparing import (
     check_no_order,
@@ -59,6 +59,7 @@ __all__ = [
     "first_of_each",
     "found_later",
     "given_keys",
+    "in_codes",
     "in_dates",
     "in_labels",
     "in_order",

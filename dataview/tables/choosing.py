@@ -15,6 +15,7 @@ from dataview.plan.build import stored
 from dataview.plan.fields import read_only_meta
 from dataview.plan.gaps import LABELS, holds_codes
 from dataview.plan.node import Node
+from dataview.plan.values import array_or_none
 from dataview.sources import ArraySource
 from dataview.tables.coding import name_of
 from dataview.tables.labels import Labels, first_unlike, labels_of
@@ -64,6 +65,20 @@ def _are_codes(value: Any, found: Any) -> bool:
     """
     is_checked = not isinstance(value, Node) and _kind(value) in "iu"
     return holds_codes(value) or found is not value or is_checked
+
+
+def in_codes(target: Node, value: Any) -> Any:
+    """Return labels beside codes as codes that know them; any other value as it is."""
+    array = value if isinstance(value, Node) else array_or_none(value)
+    if array is None or _kind(array) in "iu":
+        return value
+    labels = labels_of(target)
+    assert labels is not None
+    found = _as_written(target, labels, value)
+    if found is value:
+        return value
+    node = found if isinstance(found, Node) else stored(ArraySource(np.asarray(found)), False)
+    return knowing_labels(node, labels.given)
 
 
 def check_numbered_alike(

@@ -7,6 +7,7 @@ is written into codes as output.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,28 +16,31 @@ from dataview.plan.gaps import computed, holds_codes
 from dataview.plan.node import Node
 from dataview.plan.operations import NumpyFunction
 from dataview.spaces import is_in_memory
-from dataview.tables import among_codes, as_codes, check_numbered_alike, knowing_labels
-from dataview.view.face import BaseView, argument, evaluated, node_from, node_of
+from dataview.tables import among_codes, as_codes, check_numbered_alike, in_codes, knowing_labels
+from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
 from dataview.view.ragged_rows import LEFT
 
-_FIRST: Mapping[Any, int] = {
-    np.append: 0,
-    np.block: 0,
-    np.choose: 1,
-    np.column_stack: 0,
-    np.concatenate: 0,
-    np.dstack: 0,
-    np.hstack: 0,
-    np.insert: 0,
-    np.intersect1d: 0,
-    np.select: 1,
-    np.setdiff1d: 0,
-    np.setxor1d: 0,
-    np.stack: 0,
-    np.union1d: 0,
-    np.vstack: 0,
+_ELEMENTS: Mapping[Any, tuple[str, ...]] = {
+    np.append: ("arr", "values"),
+    np.block: ("arrays",),
+    np.choose: ("", "choices"),
+    np.column_stack: ("tup",),
+    np.concatenate: ("arrays",),
+    np.dstack: ("tup",),
+    np.hstack: ("tup",),
+    np.insert: ("arr", "", "values"),
+    np.intersect1d: ("ar1", "ar2"),
+    np.select: ("", "choicelist", "default"),
+    np.setdiff1d: ("ar1", "ar2"),
+    np.setxor1d: ("ar1", "ar2"),
+    np.stack: ("arrays",),
+    np.union1d: ("ar1", "ar2"),
+    np.vstack: ("tup",),
 }
-"""NumPy's functions whose results have elements of several arguments; the first one of these."""
+"""NumPy's functions whose results have elements of several arguments, and the names of these.
+
+They stand in the order of the positions; "" is an argument whose elements are not in the result.
+"""
 
 
 def sides(*values: Any, what: str = "np.where") -> tuple[list[Any], Any]:
@@ -82,9 +86,52 @@ def _first_of(what: str, masks: Sequence[Node], values: Sequence[Any]) -> Any:
 
 def check_arguments(function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
     """Raise if a result would have elements of codes that number their labels differently."""
-    if function in _FIRST:
-        given = [*args[_FIRST[function] :], *options.values()]
+    if function in _ELEMENTS:
+        given = _elements_of(function, args, options)
         check_numbered_alike(f"np.{function.__name__}", [*_codes_in(given)], is_in_memory)
+
+
+def _elements_of(function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> list[Any]:
+    """Return the arguments whose elements are in the result of a function."""
+    names = _ELEMENTS.get(function)
+    if names is None:
+        return [*args]
+    placed = [value for name, value in zip(names, args, strict=False) if name]
+    return placed + [value for name, value in options.items() if name in names]
+
+
+def with_codes(
+    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments in which labels are codes, where the result has elements of codes, too."""
+    names = _ELEMENTS.get(function)
+    if names is None:
+        return args, options
+    codes = next(_codes_in(_elements_of(function, args, options)), None)
+    if codes is None:
+        return args, options
+    change = partial(_labels_as, codes, into_lists=function is np.block)
+    named = {name: change(value) if name in names else value for name, value in options.items()}
+    placed = [change(v) if name else v for name, v in zip(names, args, strict=False)]
+    return (*placed, *args[len(names) :]), named
+
+
+def _labels_as(codes: Node, value: Any, into_lists: bool) -> Any:
+    """Return a value with the labels in it as codes; a list is one value, unless it has views.
+
+    `into_lists` is for a function to which lists in lists are a layout.
+    """
+    if type(value) in (list, tuple) and (into_lists or _has_views(value)):
+        return type(value)(_labels_as(codes, part, into_lists) for part in value)
+    given = node_of(value) if isinstance(value, BaseView) else value
+    found = in_codes(codes, given)
+    return value if found is given else viewed(found)
+
+
+def _has_views(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_has_views, value))
+    return isinstance(value, BaseView)
 
 
 def as_output(function: Any, args: tuple[Any, ...], found: Any, out: Any) -> Any:
@@ -92,7 +139,7 @@ def as_output(function: Any, args: tuple[Any, ...], found: Any, out: Any) -> Any
     if not holds_codes(out):
         return found
     if not holds_codes(found):
-        check_output(function.__name__, out, _codes_in(args[_FIRST.get(function, 0) :]))
+        check_output(function.__name__, out, _codes_in(_elements_of(function, args, {})))
     return written(out, found)
 
 

@@ -67,7 +67,8 @@ def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
-    found = _from_row(*rest)
+    args, options = chosen.with_codes(function, args, options)
+    found = _from_row(function, args, options)
     if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
     chosen.check_arguments(function, args, options)
