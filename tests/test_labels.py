@@ -2167,6 +2167,11 @@ def test_labels_that_are_joined_to_codes_lazily_know_their_labels():
     found = np.concatenate([d.y, ["cat", None], np.array(["dog"])])
     assert told_labels(dv.View(y=found)) == [*told_labels(d), "cat", None, "dog"]
     assert np.append(d.y, 7).tolist() == [2, -1, 0, 7]
+    out, other = coded(OURS, [0] * 5), np.zeros(5, int)
+    np.concatenate([d.y, ["cat", "bird"]], out=out.y)
+    np.concatenate([d.y, ["cat", "bird"]], out=other)
+    assert told_labels(out) == [*told_labels(d), "cat", "bird"]
+    assert other.tolist() == [2, -1, 0, 1, 2]
 
 
 TRUTHS = {

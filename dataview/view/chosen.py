@@ -18,6 +18,7 @@ from dataview.plan.operations import NumpyFunction
 from dataview.spaces import is_in_memory
 from dataview.tables import among_codes, as_codes, check_numbered_alike, in_codes, knowing_labels
 from dataview.view.face import BaseView, argument, evaluated, node_from, node_of, viewed
+from dataview.view.outputs import Call
 from dataview.view.ragged_rows import LEFT
 
 _ELEMENTS: Mapping[Any, tuple[str, ...]] = {
@@ -100,20 +101,18 @@ def _elements_of(function: Any, args: tuple[Any, ...], options: Mapping[str, Any
     return placed + [value for name, value in options.items() if name in names]
 
 
-def with_codes(
-    function: Any, args: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments in which labels are codes, where the result has elements of codes, too."""
+def with_codes(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Call:
+    """Return a call in which labels are codes, where the result has elements of codes, too."""
     names = _ELEMENTS.get(function)
     if names is None:
-        return args, options
+        return function, args, options
     codes = next(_codes_in(_elements_of(function, args, options)), None)
     if codes is None:
-        return args, options
+        return function, args, options
     change = partial(_labels_as, codes, into_lists=function is np.block)
     named = {name: change(value) if name in names else value for name, value in options.items()}
     placed = [change(v) if name else v for name, v in zip(names, args, strict=False)]
-    return (*placed, *args[len(names) :]), named
+    return function, (*placed, *args[len(names) :]), named
 
 
 def _labels_as(codes: Node, value: Any, into_lists: bool) -> Any:

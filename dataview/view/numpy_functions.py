@@ -60,17 +60,17 @@ from dataview.write import check_writable, write
 
 def called(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the value of a NumPy function of views: a view where lazy evaluation is supported."""
-    out, rest = outputs.without_out((function, args, options))
+    out, call = outputs.without_out(chosen.with_codes(function, args, options))
     if out is not None:
-        return _put(out, rest)
+        return _put(out, call)
     if function in masks.ROWS and args and isinstance(args[0], BaseView):
         return _changed(function, args, options)
     if function in _ABOUT:
         return function(*_each(_stand_in, args), **_each(_stand_in, options))
-    args, options = chosen.with_codes(function, args, options)
-    found = _from_row(function, args, options)
+    found = _from_row(*call)
     if found is not LEFT:
         return viewed(found) if isinstance(found, Node) else found
+    _, args, options = call
     chosen.check_arguments(function, args, options)
     data = partial(_taken, function=function)
     with changing_arrays(args[:1]) if function in masks.ROWS else nullcontext():
