@@ -135,7 +135,8 @@ def _sum_of_integers(block: np.ndarray, axes: Axes, dtype: Any = None) -> np.nda
     if block.dtype.kind == "b" and len(axes) == block.ndim:
         count = np.count_nonzero(block)
         return np.full((1,) * block.ndim, count, np.intp if dtype is None else dtype)
-    return np.asarray(np.add.reduce(block, axis=axes, dtype=dtype, keepdims=True))
+    total: np.ndarray = np.add.reduce(block, axis=axes, dtype=dtype, keepdims=True)
+    return total  # of one object without axes, that object itself
 
 
 def _left_range(block: np.ndarray, axes: Axes, found: np.ndarray) -> bool:
