@@ -2112,6 +2112,15 @@ def test_integers_beside_codes_are_codes_or_refused(name, kind, labels):
         assert found._meta["labels"] == labels
 
 
+def test_no_label_beside_codes_without_a_sign_is_refused():
+    d = coded(OURS, [2, 1, 0], "u1")
+    mask = np.array([True, False, True])
+    for value in (-1, [0, -1, 0], np.array([0, -1, 0])):
+        with pytest.raises(ValueError, match=r"uint8, so it has no code -1.*_astype"):
+            np.where(mask, d.y, value)()
+    assert told_labels(dv.View(y=np.where(mask, d.y, 0))) == ["bird", "dog", "dog"]
+
+
 def test_integers_beside_codes_whose_labels_are_found_later_are_checked_when_these_are():
     made = Counting(["a", "c", "b", "a"].__getitem__)
     codes, mask = made.probed(4)._codes(), np.array([True, False, True, False])

@@ -14,6 +14,7 @@ from dataview.errors import shortened
 from dataview.plan.build import stored
 from dataview.plan.fields import read_only_meta
 from dataview.plan.gaps import LABELS, holds_codes
+from dataview.plan.kinds import known_dtype
 from dataview.plan.node import Node
 from dataview.plan.values import array_or_none
 from dataview.sources import ArraySource
@@ -48,12 +49,14 @@ def _kind(value: Any) -> str:
 def _as_written(target: Node, labels: Labels, value: Any) -> Any:
     """Return a value as it is written to codes; codes, and truth values that are no labels, as is.
 
-    Integers beside labels that are not read yet are checked when the result is computed.
+    Integers beside labels that are not read yet are checked when the result is computed, and so are
+    those that the dtype of the codes cannot hold: NumPy would make 255 of -1.
     """
     kind = _kind(value)
     if holds_codes(value) or (kind == "b" and labels.dtype.kind != "b"):
         return value
-    if kind in "iu" and not labels.is_listed and not isinstance(value, Node):
+    is_late = not labels.is_listed or known_dtype(target).kind == "u"
+    if kind in "iu" and is_late and not isinstance(value, Node):
         value = stored(ArraySource(np.asarray(value)), False)
     return as_codes(target, value)
 
