@@ -1259,7 +1259,7 @@ def test_a_code_of_nothing_is_missing_to_every_verb(found, tmp_path):
         expected = getattr(np, verb)(np.where(there, codes, np.nan)[there])
         assert getattr(d.kind, f"_{verb}")()() == expected, verb
     assert d.kind._mean(where=[True, False, True, False])() == codes[0]
-    assert d.kind._fillna(2)().tolist() == np.where(there, codes, 2).tolist()
+    assert d.kind._fillna(0)().tolist() == np.where(there, codes, 0).tolist()
     described = d._describe()["kind"]
     assert (described["missing"], described["min"], described["distinct"]) == (1, 0, 2)
     d._save(tmp_path / "d.csv")
