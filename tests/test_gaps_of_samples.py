@@ -374,7 +374,7 @@ def test_codes_are_told_of_only_where_one_is_missing_and_labels_were_found():
         warnings.simplefilter("error")
         assert next(whole._loader(4, fields="y")).tolist() == [1, 0, 1]
         assert next(dv.View(y=own)._loader(1, fields="y")).tolist() == [1]
-        assert next(dv.View(y=own._fillna(7))._loader(4, fields="y")).tolist() == [1, 7, 0, 1]
+        assert next(dv.View(y=own._fillna(0))._loader(4, fields="y")).tolist() == [1, 0, 0, 1]
         for y in (given, own._codes(labels=["a"])):
             assert next(dv.View(y=y)._loader(4, fields="y")).tolist() == [-1, -1, 0, -1]
 
