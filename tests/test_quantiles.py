@@ -375,7 +375,7 @@ def test_ranks_are_found_one_after_the_other(dtype, shape):
         for axis in [None, *range(array.ndim)]:
             with np.errstate(invalid="ignore"):
                 for q in LEVELS:
-                    assert_same(v._quantile(q, axis=axis)(), np.quantile(array, q, axis=axis))
+                    assert_same(v._quantile(q, axis=axis)(), newest.quantile(array, q, axis=axis))
                 assert_same(v._median(axis=axis)(), np.median(array, axis=axis))
     assert_same(v(), arrays[-1])
 
@@ -384,9 +384,9 @@ def test_the_dtype_of_quantiles_is_asked_once():
     for dtype in ("f4", "f8", "i2"):
         v = dv.View(np.arange(10).astype(dtype))
         before = nodes._asked_dtype.cache_info().misses
-        levels = (0.125, 1, True, np.float32(0.125), np.float64(0.125), [0.125], [np.float32(0.5)])
+        levels = (0.125, 1, True, np.float32(0.125), [0.125], [np.float32(0.5)])
         for q in [*levels, *levels]:
-            assert_same(v._quantile(q)(), np.quantile(v(), q))
+            assert_same(v._quantile(q)(), newest.quantile(v(), q))
         assert nodes._asked_dtype.cache_info().misses - before <= 2
     with pytest.raises(ValueError, match="Quantiles must be in the range"):
         v._quantile(math.nan)
