@@ -265,6 +265,21 @@ def test_truths_that_are_chosen_by_themselves(count, rng):
         assert_same(x, wanted)
 
 
+def test_a_function_that_chooses_rows_is_called_once(path):
+    calls = []
+
+    def is_chosen(number):
+        calls.append(number)
+        return number % 2 == 0
+
+    for target in (dv.View(np.load(path)), dv.open(path, "r+")):
+        chosen = dv.View(is_chosen, _length=6)._probe()
+        calls.clear()
+        target[chosen] = -7
+        assert sorted(calls) == list(range(6))
+        assert (target()[::2] == -7).all() and (target()[1::2] != -7).all()
+
+
 def test_a_ufunc_with_errors_of_its_own_changes_nothing():
     x = np.full(1 << 17, -1.0)
     v = dv.View(x)

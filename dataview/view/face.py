@@ -43,7 +43,16 @@ from dataview.plan.ragged import WAYS_OUT, Ragged
 from dataview.plan.values import is_raw, whole_texts
 from dataview.show import title
 from dataview.view.arguments import told
-from dataview.write import ITSELF, Built, apply_to_rows, clock, write, write_rows, write_rows_of
+from dataview.write import (
+    ITSELF,
+    Built,
+    apply_to_rows,
+    clock,
+    leaves_of_memory,
+    write,
+    write_rows,
+    write_rows_of,
+)
 
 State: TypeAlias = "tuple[Node, Rows | None, BaseView | None, Any, int]"
 
@@ -274,9 +283,14 @@ def is_written_at_once(view: BaseView, key: Any, value: Any) -> bool:
 
 
 def _row_key_in(node: Node) -> Any:
-    """Return the numbers or truths of rows that a view has, None if it has others."""
-    is_line = node.shape is not None and len(node.shape) == 1 and not node.has_gaps
-    return evaluate(node) if is_line and node.dtype in (np.bool_, np.intp) else None
+    """Return the numbers or truths of rows that a view has in memory, None if it has others.
+
+    Of functions and files they are read once, by whatever writes there.
+    """
+    is_line = node.shape is not None and len(node.shape) == 1
+    if not is_line or node.dtype not in (np.bool_, np.intp) or not leaves_of_memory(node):
+        return None
+    return evaluate(node)
 
 
 def write_all(view: BaseView, value: Any) -> None:
